@@ -13,7 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 import svod_onnx
 import svod_tensor as sv
 from svod_onnx._plan_cache import MAX_SPECS, PlanCache
-from svod_onnx._program import Program, SinglePlan
+from svod_onnx._program import Program
+from svod_onnx._stages import SinglePlan
 from svod_onnx.errors import ModelInputError, NodeError, UnsupportedOperatorsError, ValueNeededError
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from svod_onnx._options import MAX_PLANS
-from svod_onnx._program import SinglePlan
+from svod_onnx._stages import SinglePlan
 
 __all__ = ["MAX_SPECS", "PlanCache", "get_spec"]
 

@@ -1,35 +1,32 @@
-"""Execution of a graph: as a single plan if possible, otherwise in stages.
-
-A stage is a captured function of the available tensors. It traces the remaining nodes, and computes
-every node that it can. A node that needs a value, such as a computed size or the number of nonzero
-elements, is deferred. The value is read after the stage, and the next stage is captured with it.
-Stages are cached by the values and shapes that they depend on."""
+"""Execution of a graph: as a single plan if possible, otherwise in stages (`_stages`), which are cached
+by the values and shapes that they depend on.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, cast
 
 import numpy as np
 from cachetools import LRUCache
 
 from svod_onnx._diagnosis import find_failed_check, find_largest_result
-from svod_onnx._folding import FOLDED_SIZE
-from svod_onnx._graph import Graph, Node, iter_reads
+from svod_onnx._graph import Graph, Node
 from svod_onnx._options import ModelOptions
 from svod_onnx._registry import Value, find_operator
 from svod_onnx._rewrites import rewrite
 from svod_onnx._size_variables import SizeVariables, SymbolicShapes
-from svod_onnx._symbolic_sizes import Sizes
+from svod_onnx._stages import FixedSizesError, SinglePlan, Stage, list_missing
 from svod_onnx._trace import Trace
-from svod_onnx._types import HOST_TYPES, get_element_type
-from svod_onnx._values import is_large, is_opaque, to_host_type, to_tensor
+from svod_onnx._value_keys import get_key, get_signature, read_value, to_live
+from svod_onnx._values import to_host_type
 from svod_onnx._weight_cache import WeightCache
+from svod_onnx._weight_folding import fold_constants, list_element_types
 from svod_onnx.errors import NodeError, ValueNeededError
-from svod_tensor import PrepareConfig, Tensor, jit
+from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.errors import UserError
 
 __all__ = ["Program", "SinglePlan"]
@@ -57,17 +54,17 @@ class Program:
         self.element_types: Final = {
             info.name: info.element_type for info in graph.inputs if info.kind in ("tensor", "map")
         }
-        self.element_types.update(_list_element_types({**outer, **graph.constants}))
+        self.element_types.update(list_element_types({**outer, **graph.constants}))
         self.output_names: Final = tuple(info.name for info in graph.outputs)
         self._declared_types: Final = {info.name: info.element_type for info in graph.outputs}
         # Guards the cached stages, the static inputs and the weight cache.
         self._lock: Final = threading.Lock()
-        self._roots: LRUCache[object, _Stage] = LRUCache(self.max_plans)
+        self._roots: LRUCache[object, Stage] = LRUCache(self.max_plans)
         self._static: frozenset[str] = frozenset()
         self.sizes: Final = SizeVariables(graph.inputs, options.sizes)
         # Before folding, which would replace DequantizeLinear of a weight by floats.
         nodes, constants = rewrite(graph.nodes, graph.constants, self.output_names)
-        self.nodes, self.constants = _fold_constants(
+        self.nodes, self.constants = fold_constants(
             nodes, {**outer, **constants}, self.output_names, self.device, self.element_types
         )
         self._weights: Final = WeightCache(self.constants.values())
@@ -156,7 +153,7 @@ class Program:
         trace = self.make_trace(values)
         # If tracing fails too, the values up to the failed node are known.
         with suppress(UserError, MemoryError):
-            trace.run(nodes, _list_missing(nodes, values))
+            trace.run(nodes, list_missing(nodes, values))
         return find_largest_result(nodes, trace.values, error)
 
     def get_output_type(self, name: str) -> int:
@@ -186,7 +183,7 @@ class Program:
         with self._lock:
             self._weights.is_collecting = True
             try:
-                self.make_trace(values).run(nodes, _list_missing(nodes, values))
+                self.make_trace(values).run(nodes, list_missing(nodes, values))
                 self._weights.realize()
             finally:
                 self._weights.is_collecting = False
@@ -235,7 +232,7 @@ class Program:
                 shapes = self.sizes.find_symbolic_shapes(live)
             if shapes is None:
                 return None
-            key = shapes.key, tuple(map(_get_key, known.values()))
+            key = shapes.key, tuple(map(get_key, known.values()))
             stage = self._get_root(key, known, shapes)
             results, is_invalid = None, False
             try:
@@ -243,7 +240,7 @@ class Program:
             except UserError:
                 # The stage for the exact sizes raises errors that are not about variables.
                 is_invalid = True
-            except _FixedSizesError:
+            except FixedSizesError:
                 pass
             if results is not None and not stage.deferred:
                 break
@@ -262,7 +259,7 @@ class Program:
 
     def _list_outputs(self, values: Mapping[str, Value]) -> dict[str, Value]:
         return {
-            name: to_host_type(_to_live(values[name]), self.get_output_type(name))
+            name: to_host_type(to_live(values[name]), self.get_output_type(name))
             for name in self.output_names
         }
 
@@ -275,12 +272,12 @@ class Program:
             array = arrays.get(name)
             # An array in another byte order is read from its tensor, which has been converted.
             is_native = isinstance(array, np.ndarray) and cast("np.dtype", array.dtype).isnative
-            known[name] = cast("np.ndarray", array) if is_native else _read(live[name])
-        return (_get_signature(live), tuple(map(_get_key, known.values()))), known
+            known[name] = cast("np.ndarray", array) if is_native else read_value(live[name])
+        return (get_signature(live), tuple(map(get_key, known.values()))), known
 
     def _get_root(
         self, key: object, known: Mapping[str, Value], shapes: SymbolicShapes | None = None
-    ) -> _Stage:
+    ) -> Stage:
         with self._lock:
             stage = self._roots.get(key)
             if stage is None:
@@ -289,317 +286,13 @@ class Program:
                     name: value.copy() if isinstance(value, np.ndarray) else value
                     for name, value in known.items()
                 }
-                stage = self._roots[key] = _Stage(
+                stage = self._roots[key] = Stage(
                     self, self.nodes, {**self.constants, **own}, shapes, is_root=True
                 )
             return stage
-
-
-@dataclass(frozen=True, slots=True)
-class SinglePlan:
-    """A plan that computes all outputs of a model from its inputs.
-
-    Attributes:
-        inputs: names of the tensors that `function` takes.
-        outputs: names of the tensors that it returns.
-    """
-
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    function: Callable[..., Sequence[Any]]
-
-
-class _Stage:
-    """A captured function, and the stages that follow it.
-
-    Attributes:
-        known: values that are equal in each run of this stage.
-        deferred: nodes that a following stage computes.
-    """
-
-    def __init__(
-        self,
-        program: Program,
-        nodes: Sequence[Node],
-        known: Mapping[str, Value],
-        shapes: SymbolicShapes | None = None,
-        *,
-        is_root: bool,
-    ) -> None:
-        self.known: Final = dict(known)
-        self.deferred: list[Node] = []
-        self.is_root: Final = is_root
-        self._program: Final = program
-        self._nodes: Final = nodes
-        self._shapes: Final = shapes
-        self._needed: list[str] = []
-        self._on_host: list[Node] = []
-        # Cached, since collecting the reads of subgraphs takes as long as a small plan.
-        self._reads: Final[dict[Node, set[str]]] = {}
-        self._next: LRUCache[object, _Stage] = LRUCache(program.max_plans)
-        self._names: tuple[str, ...] = ()
-        self._result_names: tuple[str, ...] = ()
-        self._function = jit(self._compute, config=program.config)
-        self._is_idle = self._has_weights = False
-
-    def run(self, live: Mapping[str, Value]) -> dict[str, Value]:
-        """Values that this stage adds to `live`."""
-        if self._is_idle:
-            return {}
-        if not self._has_weights:
-            # Outside of the captured function, which would compute them in each call.
-            self._program.collect_weights(self._nodes, {**live, **self.known})
-            self._names = tuple(
-                name
-                for name, value in live.items()
-                if not is_opaque(value) and name not in self.known
-            )
-            if self._shapes is not None:
-                self._function = jit(
-                    self._compute,
-                    config=self._program.config,
-                    dynamic_shapes=self._shapes.list_dynamic(self._names),
-                )
-            self._has_weights = True
-        try:
-            results = self._function(*(live[name] for name in self._names))
-        except MemoryError as error:
-            explanation = self._program.explain_allocation(
-                error, self._nodes, {**live, **self.known}
-            )
-            if explanation is None:
-                raise
-            raise explanation from error
-        # A stage without results only passes values on to the next one.
-        self._is_idle = not self._result_names
-        return dict(zip(self._result_names, results, strict=True))
-
-    def find_single_plan(self) -> SinglePlan | None:
-        """Plan of this stage, if it computes all outputs and no other value."""
-        program = self._program
-        # A deferred node that no output depends on does not matter.
-        if self._result_names != tuple(dict.fromkeys(program.output_names)):
-            return None
-        # These outputs become arrays of another dtype after the plan.
-        if any(program.get_output_type(name) in HOST_TYPES for name in program.output_names):
-            return None
-        return SinglePlan(self._names, self._result_names, self._function)
-
-    def plans(self) -> list[Any]:
-        """Plans of this stage and of the stages that follow it."""
-        return [
-            *self._function.plans(),
-            *(plan for stage in list(self._next.values()) for plan in stage.plans()),
-        ]
-
-    def get_next(self, live: dict[str, Value]) -> _Stage:
-        """Return the stage that follows.
-
-        Values that the host computes between the stages are added to `live`.
-        """
-        host = Trace(
-            {**self.known, **live},
-            self._program.device,
-            can_read=True,
-            element_types=self._program.element_types,
-        )
-        remaining: list[Node] = []
-        n_computed = 0
-        for node in self.deferred:
-            reads = self._reads.get(node)
-            if reads is None:
-                reads = self._reads[node] = iter_reads(node)
-            is_ready = host.values.keys() >= reads
-            reads_strings = is_ready and any(
-                is_opaque(host.values[name]) for name in node.inputs if name
-            )
-            if is_ready and (node in self._on_host or reads_strings):
-                replacement = host.compute(node)
-                assert not replacement, node
-                n_computed += 1
-            else:
-                remaining.append(node)
-        for node in self.deferred:
-            live |= {
-                name: _to_live(host.values[name]) for name in node.outputs if name in host.values
-            }
-        needed = [name for name in self._needed if name in host.values]
-        if remaining and not needed and not n_computed:
-            # No progress: the needed values themselves depend on deferred nodes.
-            raise ValueNeededError(
-                node=remaining[0].title,
-                operator=remaining[0].qualified,
-                value=", ".join(self._needed),
-            )
-        known = {name: _read(host.values[name]) for name in needed}
-        key = (_get_signature(live), tuple(map(_get_key, known.values())))
-        stage = self._next.get(key)
-        if stage is None:
-            stage = self._next[key] = _Stage(
-                self._program, remaining, {**self.known, **known}, is_root=False
-            )
-        return stage
-
-    def _compute(self, *values: Any) -> tuple[Any, ...]:
-        program = self._program
-        if self._shapes is not None and not any(map(_is_symbolic, values)):
-            # `jit` has no plan for all sizes; the results of other sizes may be other ones.
-            raise _FixedSizesError
-        tensors = dict(zip(self._names, values, strict=True))
-        trace = program.make_trace({**tensors, **self.known})
-        outcome = trace.run(self._nodes, _list_missing(self._nodes, trace.values))
-        # Later stages and the outputs need the types, which the dtypes of tensors do not tell.
-        program.element_types.update(trace.list_narrow_types())
-        if self.is_root:
-            program.add_static(
-                set[str]().union(
-                    *(program.list_static_inputs(name, tensors) for name in outcome.needed)
-                )
-            )
-        self.deferred, self._needed, self._on_host = (
-            outcome.deferred,
-            outcome.needed,
-            outcome.on_host,
-        )
-        required = {*program.output_names, *outcome.needed}.union(
-            *map(iter_reads, outcome.deferred)
-        )
-        results: dict[str, Any] = {}
-        new = (required & trace.values.keys()) - tensors.keys() - self.known.keys()
-        # The model's outputs come first and in order, so that a single plan returns them as the
-        # model does.
-        for name in dict.fromkeys(
-            [*(name for name in program.output_names if name in new), *sorted(new)]
-        ):
-            value = trace.values[name]
-            if isinstance(value, Sizes):
-                results[name] = value.to_tensor()
-            elif isinstance(value, Tensor | list):
-                results[name] = _to_live(value)
-            else:
-                self.known[name] = value
-        self._result_names = tuple(results)
-        return tuple(results.values())
-
-
-class _FixedSizesError(Exception):
-    """A program with symbolic sizes cannot be executed as one plan."""
-
-
-def _is_symbolic(value: Tensor) -> bool:
-    return not all(isinstance(size, int) for size in value.shape)
-
-
-def _list_missing(nodes: Sequence[Node], values: Mapping[str, Value]) -> set[str]:
-    """Names that nodes read without a value and without a producer among the nodes."""
-    defined = {name for node in nodes for name in node.outputs}
-    return {name for node in nodes for name in iter_reads(node)} - values.keys() - defined
 
 
 def _may_precompute(node: Node) -> bool:
     """Whether a node may precompute values from weights, itself or in subgraphs."""
     operator = find_operator(node.operator, node.domain, node.version)
     return (operator is not None and operator.precomputes) or bool(node.subgraphs())
-
-
-def _to_live(value: Value) -> Value:
-    if isinstance(value, list):
-        return [_to_live(item) for item in cast("list[Value]", value)]
-    return to_tensor(value) if isinstance(value, np.ndarray) and not is_opaque(value) else value
-
-
-def _read(value: Value) -> Value:
-    return value.numpy() if isinstance(value, Tensor) else value
-
-
-def _get_key(value: Value) -> object:
-    if isinstance(value, np.ndarray):
-        return (
-            value.shape,
-            value.dtype.str,
-            value.tobytes() if value.dtype.kind != "O" else tuple(value.flat),
-        )
-    return tuple(map(_get_key, map(_read, value))) if isinstance(value, list) else value
-
-
-def _get_signature(live: Mapping[str, Value]) -> object:
-    return tuple((name, _get_value_spec(value)) for name, value in live.items())
-
-
-def _get_value_spec(value: Value) -> object:
-    if isinstance(value, Tensor):
-        return value.shape, value.dtype
-    # Strings are not captured, so only their presence matters.
-    return tuple(map(_get_value_spec, value)) if isinstance(value, list) else value is None
-
-
-def _fold_constants(
-    nodes: Sequence[Node],
-    constants: Mapping[str, Value],
-    outputs: Iterable[str],
-    device: str | None,
-    element_types: dict[str, int],
-) -> tuple[tuple[Node, ...], dict[str, Value]]:
-    """Return the nodes that depend on inputs, and the values of all other nodes.
-
-    Results much larger than their operands are not folded: a fused kernel may never store them.
-    """
-    values: dict[str, Value] = {
-        name: to_tensor(cast("np.ndarray", value), device) if is_large(value) else value
-        for name, value in constants.items()
-    }
-    trace = Trace(values, device, can_read=True, element_types=element_types)
-    remaining: list[Node] = []
-    for node in nodes:
-        if not trace.values.keys() >= iter_reads(node) or not _is_pure(node):
-            remaining.append(node)
-            continue
-        # Nodes that replace it are computed when the program runs.
-        if trace.compute(node):
-            remaining.append(node)
-            continue
-        n_read = sum(_count_elements(trace.values[name]) for name in node.inputs if name)
-        if (
-            sum(_count_elements(trace.values[name]) for name in node.outputs if name)
-            > 2 * n_read + FOLDED_SIZE
-        ):
-            for name in node.outputs:
-                trace.values.pop(name, None)
-            remaining.append(node)
-    required = set(outputs).union(*map(iter_reads, remaining))
-    folded = {name: value for name, value in trace.values.items() if name in required}
-    lazy = [
-        value for value in folded.values() if isinstance(value, Tensor) and not value.is_realized
-    ]
-    try:
-        Tensor.realize_batch(lazy)
-    except MemoryError as error:
-        explanation = find_largest_result(nodes, folded, error)
-        if explanation is None:
-            raise
-        raise explanation from error
-    return tuple(remaining), folded
-
-
-def _list_element_types(constants: Mapping[str, Value]) -> dict[str, int]:
-    """Element types of the constants that a wider dtype carries."""
-    dtypes = set(HOST_TYPES.values())
-    return {
-        name: get_element_type(value.dtype)
-        for name, value in constants.items()
-        if isinstance(value, np.ndarray) and value.dtype in dtypes
-    }
-
-
-def _is_pure(node: Node) -> bool:
-    """Whether a node has an operator function that returns equal results for equal operands."""
-    operator = find_operator(node.operator, node.domain, node.version)
-    return operator is not None and not operator.is_random and not node.subgraphs()
-
-
-def _count_elements(value: Value) -> int:
-    if isinstance(value, list):
-        return sum(map(_count_elements, value))
-    if isinstance(value, dict):
-        return len(value)
-    return 0 if value is None else cast("int", value.size)

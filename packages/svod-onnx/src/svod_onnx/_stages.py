@@ -1,0 +1,230 @@
+"""Stages of a program: captured functions that run one after another.
+
+A stage traces the remaining nodes, and computes every node that it can. A node that needs a value,
+such as a computed size or the number of nonzero elements, is deferred. The value is read after the
+stage, and the next stage is captured with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from cachetools import LRUCache
+
+from svod_onnx._graph import Node, iter_reads
+from svod_onnx._registry import Value
+from svod_onnx._size_variables import SymbolicShapes
+from svod_onnx._symbolic_sizes import Sizes
+from svod_onnx._trace import Trace
+from svod_onnx._types import HOST_TYPES
+from svod_onnx._value_keys import get_key, get_signature, read_value, to_live
+from svod_onnx._values import is_opaque
+from svod_onnx.errors import ValueNeededError
+from svod_tensor import Tensor, jit
+
+if TYPE_CHECKING:
+    from svod_onnx._program import Program
+
+__all__ = ["FixedSizesError", "SinglePlan", "Stage", "list_missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class SinglePlan:
+    """A plan that computes all outputs of a model from its inputs.
+
+    Attributes:
+        inputs: names of the tensors that `function` takes.
+        outputs: names of the tensors that it returns.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    function: Callable[..., Sequence[Any]]
+
+
+class Stage:
+    """A captured function, and the stages that follow it.
+
+    Attributes:
+        known: values that are equal in each run of this stage.
+        deferred: nodes that a following stage computes.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        nodes: Sequence[Node],
+        known: Mapping[str, Value],
+        shapes: SymbolicShapes | None = None,
+        *,
+        is_root: bool,
+    ) -> None:
+        self.known: Final = dict(known)
+        self.deferred: list[Node] = []
+        self.is_root: Final = is_root
+        self._program: Final = program
+        self._nodes: Final = nodes
+        self._shapes: Final = shapes
+        self._needed: list[str] = []
+        self._on_host: list[Node] = []
+        # Cached, since collecting the reads of subgraphs takes as long as a small plan.
+        self._reads: Final[dict[Node, set[str]]] = {}
+        self._next: LRUCache[object, Stage] = LRUCache(program.max_plans)
+        self._names: tuple[str, ...] = ()
+        self._result_names: tuple[str, ...] = ()
+        self._function = jit(self._compute, config=program.config)
+        self._is_idle = self._has_weights = False
+
+    def run(self, live: Mapping[str, Value]) -> dict[str, Value]:
+        """Values that this stage adds to `live`."""
+        if self._is_idle:
+            return {}
+        if not self._has_weights:
+            # Outside of the captured function, which would compute them in each call.
+            self._program.collect_weights(self._nodes, {**live, **self.known})
+            self._names = tuple(
+                name
+                for name, value in live.items()
+                if not is_opaque(value) and name not in self.known
+            )
+            if self._shapes is not None:
+                self._function = jit(
+                    self._compute,
+                    config=self._program.config,
+                    dynamic_shapes=self._shapes.list_dynamic(self._names),
+                )
+            self._has_weights = True
+        try:
+            results = self._function(*(live[name] for name in self._names))
+        except MemoryError as error:
+            explanation = self._program.explain_allocation(
+                error, self._nodes, {**live, **self.known}
+            )
+            if explanation is None:
+                raise
+            raise explanation from error
+        # A stage without results only passes values on to the next one.
+        self._is_idle = not self._result_names
+        return dict(zip(self._result_names, results, strict=True))
+
+    def find_single_plan(self) -> SinglePlan | None:
+        """Plan of this stage, if it computes all outputs and no other value."""
+        program = self._program
+        # A deferred node that no output depends on does not matter.
+        if self._result_names != tuple(dict.fromkeys(program.output_names)):
+            return None
+        # These outputs become arrays of another dtype after the plan.
+        if any(program.get_output_type(name) in HOST_TYPES for name in program.output_names):
+            return None
+        return SinglePlan(self._names, self._result_names, self._function)
+
+    def plans(self) -> list[Any]:
+        """Plans of this stage and of the stages that follow it."""
+        return [
+            *self._function.plans(),
+            *(plan for stage in list(self._next.values()) for plan in stage.plans()),
+        ]
+
+    def get_next(self, live: dict[str, Value]) -> Stage:
+        """Return the stage that follows.
+
+        Values that the host computes between the stages are added to `live`.
+        """
+        host = Trace(
+            {**self.known, **live},
+            self._program.device,
+            can_read=True,
+            element_types=self._program.element_types,
+        )
+        remaining: list[Node] = []
+        n_computed = 0
+        for node in self.deferred:
+            reads = self._reads.get(node)
+            if reads is None:
+                reads = self._reads[node] = iter_reads(node)
+            is_ready = host.values.keys() >= reads
+            reads_strings = is_ready and any(
+                is_opaque(host.values[name]) for name in node.inputs if name
+            )
+            if is_ready and (node in self._on_host or reads_strings):
+                replacement = host.compute(node)
+                assert not replacement, node
+                n_computed += 1
+            else:
+                remaining.append(node)
+        for node in self.deferred:
+            live |= {
+                name: to_live(host.values[name]) for name in node.outputs if name in host.values
+            }
+        needed = [name for name in self._needed if name in host.values]
+        if remaining and not needed and not n_computed:
+            # No progress: the needed values themselves depend on deferred nodes.
+            raise ValueNeededError(
+                node=remaining[0].title,
+                operator=remaining[0].qualified,
+                value=", ".join(self._needed),
+            )
+        known = {name: read_value(host.values[name]) for name in needed}
+        key = (get_signature(live), tuple(map(get_key, known.values())))
+        stage = self._next.get(key)
+        if stage is None:
+            stage = self._next[key] = Stage(
+                self._program, remaining, {**self.known, **known}, is_root=False
+            )
+        return stage
+
+    def _compute(self, *values: Any) -> tuple[Any, ...]:
+        program = self._program
+        if self._shapes is not None and not any(map(_is_symbolic, values)):
+            # `jit` has no plan for all sizes; the results of other sizes may be other ones.
+            raise FixedSizesError
+        tensors = dict(zip(self._names, values, strict=True))
+        trace = program.make_trace({**tensors, **self.known})
+        outcome = trace.run(self._nodes, list_missing(self._nodes, trace.values))
+        # Later stages and the outputs need the types, which the dtypes of tensors do not tell.
+        program.element_types.update(trace.list_narrow_types())
+        if self.is_root:
+            program.add_static(
+                set[str]().union(
+                    *(program.list_static_inputs(name, tensors) for name in outcome.needed)
+                )
+            )
+        self.deferred, self._needed, self._on_host = (
+            outcome.deferred,
+            outcome.needed,
+            outcome.on_host,
+        )
+        required = {*program.output_names, *outcome.needed}.union(
+            *map(iter_reads, outcome.deferred)
+        )
+        results: dict[str, Any] = {}
+        new = (required & trace.values.keys()) - tensors.keys() - self.known.keys()
+        # The model's outputs come first and in order, so that a single plan returns them as the
+        # model does.
+        for name in dict.fromkeys(
+            [*(name for name in program.output_names if name in new), *sorted(new)]
+        ):
+            value = trace.values[name]
+            if isinstance(value, Sizes):
+                results[name] = value.to_tensor()
+            elif isinstance(value, Tensor | list):
+                results[name] = to_live(value)
+            else:
+                self.known[name] = value
+        self._result_names = tuple(results)
+        return tuple(results.values())
+
+
+class FixedSizesError(Exception):
+    """A program with symbolic sizes cannot be executed as one plan."""
+
+
+def _is_symbolic(value: Tensor) -> bool:
+    return not all(isinstance(size, int) for size in value.shape)
+
+
+def list_missing(nodes: Sequence[Node], values: Mapping[str, Value]) -> set[str]:
+    """Names that nodes read without a value and without a producer among the nodes."""
+    defined = {name for node in nodes for name in node.outputs}
+    return {name for node in nodes for name in iter_reads(node)} - values.keys() - defined
