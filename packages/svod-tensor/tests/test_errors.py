@@ -141,6 +141,11 @@ EXAMPLES = {
         "cannot donate x to step: it is a file",
         ValueError,
     ),
+    "DynamicShapeError": (
+        {"function": "step", "parameter": "'x'", "problem": "is not a parameter"},
+        "dynamic_shapes of step: 'x' is not a parameter",
+        ValueError,
+    ),
     "EinsumError": (
         {"formula": "ij", "problem": "it is odd"},
         "einsum 'ij': it is odd",

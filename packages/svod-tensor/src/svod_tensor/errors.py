@@ -35,6 +35,7 @@ UserError
 ├── CarriedValueError (TypeError)         a carry whose spec changes in an iteration
 ├── BranchError (TypeError)               branches whose results have different specs
 ├── DonationError (ValueError)            memory that cannot be donated
+├── DynamicShapeError (ValueError)        dynamic shapes that do not fit a function
 ├── RepeatedWriteError (ValueError)        a write to repeated elements
 ├── DonatedTensorError (RuntimeError)     a use of a donated tensor
 ├── MissingFileError (FileNotFoundError)
