@@ -159,6 +159,21 @@ def test_arguments_by_name_and_numpy_arrays() -> None:
     assert len(f.plans()) == 2  # by position and by name
 
 
+def test_arguments_of_one_shape_beside_a_tree_of_tensors() -> None:
+    @jit(dynamic_shapes={"x": {0: N}, "y": {0: N}})
+    def f(x: Tensor, y: Tensor, weights: list[Tensor]) -> Tensor:
+        return x - y * weights[0] + weights[1]
+
+    weights = [Tensor([2.0]).realize(), Tensor([1.0]).realize()]
+    for n in (3, 4, 3):
+        x, y = _make(n), _make(n) + 3
+        assert f(Tensor(x), Tensor(y), weights).tolist() == (x - y * 2 + 1).tolist()
+        assert f(Tensor(x), Tensor(x), weights).tolist() == (1 - x).tolist()
+        shared = Tensor(x)
+        assert f(shared, shared, weights).tolist() == (1 - x).tolist()
+        assert f(shared, Tensor(y), [weights[0], shared]).tolist() == (x * 2 - y * 2).tolist()
+
+
 def test_views_and_pending_tensors_as_arguments() -> None:
     f = jit(lambda x: x.cumsum(axis=0), dynamic_shapes={"x": {0: N, 1: M}})
     array = _make(12, 10)

@@ -100,14 +100,18 @@ class DynamicParameters:
         values: dict[str, int] = {}
         new_args = list(args)
         new_kwargs = dict(kwargs)
+        # A tensor that is passed twice has one stand-in, as it is one input.
+        known: dict[tuple[object, ...], Tensor] = {}
         for root, axes in self._by_root.items():
             is_positional = isinstance(root, int)
             if (root >= len(args)) if is_positional else (root not in kwargs):
                 continue
             value = args[root] if isinstance(root, int) else kwargs[root]
-            symbolic = self._find_symbolic(value, axes, values)
+            symbolic = self._find_symbolic(value, axes, values, len(known))
             if symbolic is None:
                 return None
+            identity = value.content if isinstance(value, Tensor) else value
+            symbolic = known.setdefault((id(identity), *axes.items()), symbolic)
             if isinstance(root, int):
                 new_args[root] = symbolic
             else:
@@ -115,9 +119,11 @@ class DynamicParameters:
         return SymbolicCall(new_args, new_kwargs, values) if values else None
 
     def _find_symbolic(
-        self, value: object, axes: Mapping[int, Variable], values: dict[str, int]
+        self, value: object, axes: Mapping[int, Variable], values: dict[str, int], index: int
     ) -> Tensor | None:
-        """Tensor like `value` with variables as sizes; `values` gets their values."""
+        """Tensor like `value` with variables as sizes, the same one for each `index`; `values` gets
+        their values.
+        """
         array = value if isinstance(value, Tensor) else find_array(value)
         if array is None:
             return None
@@ -135,7 +141,7 @@ class DynamicParameters:
             ):
                 return None
             shape[axis] = variable.uop
-        key = (*shape, dtype, device)
+        key = (index, *shape, dtype, device)
         known = self._symbolic.get(key)
         if known is None:
             bound = tuple([s if isinstance(s, int) else _bind_lowest(s) for s in shape])

@@ -261,6 +261,9 @@ class JitFunction(Generic[P, R]):
         if symbolic is None:
             return None
         key, inputs, _ = read_arguments(symbolic.args, symbolic.kwargs, objects=self._objects)
+        if len(inputs) != len(given):
+            # An argument with a dynamic shape is in a tree, too.
+            return None
         key = (default_float(), *key)
         captured = self._plans.find(key)
         if captured is None:
