@@ -291,6 +291,23 @@ def test_threads_with_different_sizes() -> None:
     assert len(f.plans()) == 1
 
 
+def test_a_plan_is_profiled_at_its_last_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = jit(lambda x: x * 2 + x.sum(), dynamic_shapes={"x": {0: N}})
+    f(Tensor.ones(5).realize())
+    (plan,) = f.plans()
+    planned = plan.template.planned_bytes
+    with monkeypatch.context() as patch:
+        # As if another thread executed the plan.
+        patch.setattr(type(plan), "execute_direct", lambda *_: False)
+        f(Tensor.ones(3).realize())
+    assert f(Tensor.ones(64).realize()).tolist() == [66.0] * 64
+    # Memory of its own, which replaces the arguments and results of calls, is for any size.
+    assert [buffer.nbytes for buffer in plan.buffers] == planned
+    assert plan.profile(n_runs=1)
+    plan.execute_with_vars({"n": 64})
+    assert f(Tensor.ones(2).realize()).tolist() == [4.0] * 2
+
+
 def test_inside_of_gradients_and_other_captured_functions() -> None:
     f = jit(lambda x: (x * x).sum(), dynamic_shapes={"x": {0: N}})
     assert grad(f)(Tensor([1.0, 2.0])).tolist() == [2, 4]

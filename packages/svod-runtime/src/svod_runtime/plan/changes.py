@@ -108,7 +108,9 @@ class ChangingPlan(PlanView):
             self._lent, self._input_ids, self.is_reused = (), input_ids, True
             self._replace(buffers)
 
-    def _borrow(self, lent: Collection[int], replacements: Mapping[int, Buffer]) -> None:
+    def _borrow(
+        self, lent: Collection[int], replacements: Mapping[int, Buffer], *, may_be_smaller: bool
+    ) -> None:
         """Mark the `lent` buffers of `replacements` as owned by the caller, also after the
         execution.
         """
@@ -119,11 +121,18 @@ class ChangingPlan(PlanView):
             self._template.output_indices,
             [(index, replacements[index]) for index in lent],
         )
+        # Other values of variables need larger buffers than this call.
         self._placeholders = {
-            index: make_placeholder(buffer)
+            index: self._make_planned(index) if may_be_smaller else make_placeholder(buffer)
             for index, buffer in lent_buffers
-            if index in outputs or buffer.nbytes >= LARGE
+            if may_be_smaller or index in outputs or buffer.nbytes >= LARGE
         }
+
+    def _make_planned(self, index: int) -> Buffer:
+        """A placeholder of the planned size, for the largest values of variables."""
+        like = self._buffers[index]
+        size = self._template.planned_bytes[index] // like.dtype.nbytes
+        return Buffer(get_allocator(like.device), like.dtype, size, zeroed=True)
 
     def _drop_lent(self) -> None:
         """Drop references to results and to large buffers, so that their memory can be reused once

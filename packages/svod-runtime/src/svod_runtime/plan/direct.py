@@ -142,7 +142,10 @@ class DirectPlan(ChangingPlan):
         lent = frozenset(index for index in lending.buffer_indices if index is not None)
         if not lent.issuperset(self._lent):
             self._restore_lent()
-        placeholders = {index: make_placeholder(self._buffers[index]) for index in lent}
+        placeholders = {
+            index: self._make_planned(index) if values else make_placeholder(self._buffers[index])
+            for index in lent
+        }
         # Set before the first change: after an interrupt, `_rebuild` repairs the plan.
         self._is_stale = True
         pattern = self._follow(placeholders)

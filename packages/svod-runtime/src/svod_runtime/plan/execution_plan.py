@@ -235,7 +235,7 @@ class ExecutionPlan(DirectPlan):
             return False
         with self._lock:
             if lent is not self._lent:
-                self._borrow(lent, replacements)
+                self._borrow(lent, replacements, may_be_smaller=may_be_smaller)
             try:
                 self._replace(replacements, may_be_smaller=may_be_smaller)
                 if values:
