@@ -31,6 +31,9 @@ from svod_tensor.errors import UserError
 
 __all__ = ["Program", "SinglePlan"]
 
+_MAX_SIZES: Final = 512
+"""Number of sizes that a program with symbolic sizes remembers."""
+
 
 class Program:
     """A graph that runs on tensors of any shapes.
@@ -60,6 +63,8 @@ class Program:
         # Guards the cached stages, the static inputs and the weight cache.
         self._lock: Final = threading.Lock()
         self._roots: LRUCache[object, Stage] = LRUCache(self.max_plans)
+        # Stages for all sizes, by the key of each known size.
+        self._roots_of_sizes: LRUCache[object, Stage] = LRUCache(_MAX_SIZES)
         self._static: frozenset[str] = frozenset()
         self.sizes: Final = SizeVariables(graph.inputs, options.sizes)
         # Before folding, which would replace DequantizeLinear of a weight by floats.
@@ -84,7 +89,7 @@ class Program:
         static = self._static
         key, known = self._identify(live, static, arrays)
         with self._lock:
-            stage = self._roots.get(key)
+            stage = self._roots.get(key) or self._roots_of_sizes.get(key)
         if stage is None:
             outputs = self._run_with_variables(live, known, key)
             if outputs is not None:
@@ -129,7 +134,7 @@ class Program:
         static = self._static
         key, _ = self._identify(live, static, arrays)
         with self._lock:
-            stage = self._roots.get(key)
+            stage = self._roots.get(key) or self._roots_of_sizes.get(key)
         return tuple(sorted(static)), None if stage is None else stage.find_single_plan()
 
     def explain(self, error: Exception, inputs: Mapping[str, Value]) -> NodeError | None:
@@ -163,8 +168,7 @@ class Program:
     def plans(self) -> list[Any]:
         """Plans of all stages."""
         with self._lock:
-            # A stage for all sizes has a key for each known size.
-            stages = {id(stage): stage for stage in self._roots.values()}.values()
+            stages = list(self._roots.values())
         return [plan for stage in stages for plan in stage.plans()]
 
     def make_trace(self, values: Mapping[str, Value]) -> Trace:
@@ -254,7 +258,7 @@ class Program:
                 return None
         with self._lock:
             # The next call with these sizes finds the stage at once.
-            self._roots[exact] = stage
+            self._roots_of_sizes[exact] = stage
         return self._list_outputs({**stage.known, **live, **results})
 
     def _list_outputs(self, values: Mapping[str, Value]) -> dict[str, Value]:
