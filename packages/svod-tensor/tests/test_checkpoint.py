@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 from svod_ir import Op
-from svod_tensor import Generator, Tensor, checkpoint, grad, jit, jvp, scan, value_and_grad
+from svod_tensor import (
+    Generator,
+    Tensor,
+    checkpoint,
+    fori_loop,
+    grad,
+    jacobian,
+    jit,
+    jvp,
+    scan,
+    value_and_grad,
+)
 from svod_tensor.errors import DerivativeError
 
 _RNG = np.random.default_rng(0)
@@ -189,3 +200,39 @@ def test_a_function_may_not_assign_to_its_arguments() -> None:
 
     with pytest.raises(DerivativeError, match="assigns to its argument"):
         f(Tensor([1.0]))
+
+
+@pytest.mark.parametrize("n", [2, 12])
+@pytest.mark.parametrize("n_results", [1, 2])
+def test_second_derivatives_of_loops_around_a_checkpoint(n: int, n_results: int) -> None:
+    # A sum of more than eight elements is a residual of the loop, and lies in the function.
+    def f(x: Tensor) -> Tensor:
+        def body(_: Tensor, carry: Tensor) -> Tensor:
+            u = carry.sin().expand(n)
+            results = checkpoint(lambda: (u.sum().sin(), (u * u).sum().cos())[:n_results])()
+            return results[0].sin() + (results[1] * carry if n_results > 1 else 0)
+
+        return fori_loop(0, 2, body, x)
+
+    def expected(x: float) -> float:
+        for _ in range(2):
+            s = np.sin(x)
+            first, second = np.sin(n * s), np.cos(n * s * s)
+            x = np.sin(first) + (second * x if n_results > 1 else 0)
+        return float(x)
+
+    x, h = 0.4, 1e-4
+    numeric = (
+        -expected(x + 2 * h)
+        + 16 * expected(x + h)
+        - 30 * expected(x)
+        + 16 * expected(x - h)
+        - expected(x - 2 * h)
+    ) / (12 * h * h)
+    argument = Tensor(np.array(x))
+    for inner in (grad(f), jacobian(f, mode="forward")):
+        for mode in ("forward", "reverse"):
+            second = jacobian(inner, mode=mode)(argument)
+            np.testing.assert_allclose(second.item(), numeric, rtol=1e-5)
+    third = (grad(grad(grad(f)))(argument), jacobian(grad(grad(f)), mode="forward")(argument))
+    np.testing.assert_allclose(third[0].item(), third[1].item(), rtol=1e-9)

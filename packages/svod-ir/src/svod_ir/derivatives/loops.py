@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from svod_ir.args import LoopArg
 from svod_ir.build import make_alu, make_as_complex, make_as_real, make_cast, make_reshape
+from svod_ir.derivatives.joint import list_operands
 from svod_ir.derivatives.memory import update_values
 from svod_ir.derivatives.new_loop import (
     NewLoop,
@@ -44,6 +45,7 @@ from svod_ir.loops import (
     rename_inner_counters,
 )
 from svod_ir.ops import Op
+from svod_ir.origins import make_images
 from svod_ir.sizes import normalize_size, product, unbind
 from svod_ir.uop import SInt, UOp, to_node
 
@@ -340,7 +342,7 @@ class _Reverse:
         memory = {param for image in images.values() for param in image.iter_ops(Op.PARAM)}
 
         def replace(nodes: Sequence[UOp]) -> list[UOp]:
-            sink = _drop_events(UOp.sink(*nodes).substitute(images))
+            sink = _drop_events(_read_stored(UOp.sink(*nodes), images))
             # A recomputed iteration must not write memory that the first loop wrote: its
             # assignments become values.
             sink = update_values(sink, memory)
@@ -377,7 +379,7 @@ class _Reverse:
             return {}
         images = zip(sums.stacked, replace([*sums.stacked]), strict=True)
         shown = {image: self.new.slice(stacks[node]) for node, image in images}
-        roots = UOp.sink(*replace([*sums.terms])).substitute(shown).src
+        roots = _read_stored(UOp.sink(*replace([*sums.terms])), shown).src
         looped = self.new.make([], roots, is_reversed=not self.arg.is_reversed)
         return dict(zip(sums.terms, looped, strict=True))
 
@@ -385,6 +387,35 @@ class _Reverse:
 def _list_read(node: UOp) -> tuple[UOp, ...]:
     """Operands that a node reads. Events of a control dependency are not read: another loop computed them."""
     return node.src[:1] if node.op is Op.CONTROL_DEPENDENCY else node.src
+
+
+def _read_stored(sink: UOp, images: Mapping[UOp, UOp]) -> UOp:
+    """`sink` with stored values for the nodes of `images`.
+
+    A rule that differentiates the nodes of its value needs all nodes from its operands on. Where a
+    stored value replaces one of them, the nodes themselves are differentiated."""
+    done = make_images()
+    done.update(images)
+    for node in sink.toposort(stop=images):
+        if node not in images:
+            is_cut = (
+                node.op is Op.GRADIENT
+                and node.arg.rule.differentiates_value
+                and not images.keys().isdisjoint(_list_computed(node))
+            )
+            done[node] = done[node.src[0]] if is_cut else node.with_images(done)
+    return done[sink]
+
+
+def _list_computed(marked: UOp) -> set[UOp]:
+    """The nodes from which a GRADIENT computes its first value, without its operands."""
+    # An element of a joint GRADIENT has that one as its operand.
+    (first, *operands) = list_operands(marked)
+    if first.op is Op.GRADIENT and first.arg.n_values > 1 and not operands:
+        operands = [*list_operands(first)]
+    else:
+        operands = [first, *operands]
+    return set(marked.src[0].toposort(stop=set(operands))) - set(operands)
 
 
 def _drop_events(sink: UOp) -> UOp:
