@@ -6,9 +6,9 @@ stage, and the next stage is captured with it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from cachetools import LRUCache
 
@@ -20,13 +20,50 @@ from svod_onnx._trace import Trace
 from svod_onnx._types import HOST_TYPES
 from svod_onnx._value_keys import get_key, get_signature, read_value, to_live
 from svod_onnx._values import is_opaque
-from svod_onnx.errors import ValueNeededError
-from svod_tensor import Tensor, jit
+from svod_onnx.errors import NodeError, ValueNeededError
+from svod_tensor import PrepareConfig, Tensor, jit
 
-if TYPE_CHECKING:
-    from svod_onnx._program import Program
+__all__ = ["FixedSizesError", "SinglePlan", "Stage", "StagedProgram", "list_missing"]
 
-__all__ = ["FixedSizesError", "SinglePlan", "Stage", "list_missing"]
+
+class StagedProgram(Protocol):
+    """A program that runs in stages (`_program.Program`)."""
+
+    @property
+    def device(self) -> str | None: ...
+    @property
+    def config(self) -> PrepareConfig | None: ...
+    @property
+    def max_plans(self) -> int: ...
+    @property
+    def element_types(self) -> dict[str, int]: ...
+    @property
+    def output_names(self) -> tuple[str, ...]: ...
+    def make_trace(self, values: Mapping[str, Value]) -> Trace:
+        """Trace with `values` and the program's cached weights."""
+        ...
+
+    def collect_weights(self, nodes: Sequence[Node], values: Mapping[str, Value]) -> None:
+        """Compute the values that nodes derive from weights only."""
+        ...
+
+    def explain_allocation(
+        self, error: MemoryError, nodes: Sequence[Node], values: Mapping[str, Value]
+    ) -> NodeError | None:
+        """Error that names the node with the largest result; None if no node has a result."""
+        ...
+
+    def add_static(self, names: Iterable[str]) -> None:
+        """Mark inputs as static: stages are captured for each of their values."""
+        ...
+
+    def list_static_inputs(self, name: str, live: Mapping[str, Value]) -> set[str]:
+        """Inputs that determine a value, if all of them are single integers; otherwise empty."""
+        ...
+
+    def get_output_type(self, name: str) -> int:
+        """Element type of an output; 0 if unknown."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +90,7 @@ class Stage:
 
     def __init__(
         self,
-        program: Program,
+        program: StagedProgram,
         nodes: Sequence[Node],
         known: Mapping[str, Value],
         shapes: SymbolicShapes | None = None,
@@ -63,7 +100,7 @@ class Stage:
         self.known: Final = dict(known)
         self.deferred: list[Node] = []
         self.is_root: Final = is_root
-        self._program: Final = program
+        self._program: Final[StagedProgram] = program
         self._nodes: Final = nodes
         self._shapes: Final = shapes
         self._needed: list[str] = []
