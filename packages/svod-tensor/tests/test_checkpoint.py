@@ -236,3 +236,18 @@ def test_second_derivatives_of_loops_around_a_checkpoint(n: int, n_results: int)
             np.testing.assert_allclose(second.item(), numeric, rtol=1e-5)
     third = (grad(grad(grad(f)))(argument), jacobian(grad(grad(f)), mode="forward")(argument))
     np.testing.assert_allclose(third[0].item(), third[1].item(), rtol=1e-9)
+
+
+def test_a_function_of_nothing_in_a_loop() -> None:
+    def f(x: Tensor) -> Tensor:
+        constant = checkpoint(lambda: Tensor.full((12,), 0.5, dtype="float64").sin().sum())
+        return fori_loop(0, 3, lambda _, c: (c * constant()).sin(), x)
+
+    def expected(x: float) -> float:
+        for _ in range(3):
+            x = np.sin(x * 12 * np.sin(0.5))
+        return float(x)
+
+    x, h = 0.2, 1e-6
+    slope = (expected(x + h) - expected(x - h)) / (2 * h)
+    np.testing.assert_allclose(grad(f)(Tensor(np.array(x))).item(), slope, rtol=1e-6)

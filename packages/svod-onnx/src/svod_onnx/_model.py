@@ -72,16 +72,7 @@ def load(
         threads=threads,
         max_plans=max_plans,
     )
-    file = read_model(source)
-    if outputs is not None:
-        file = replace(file, graph=_select_outputs(file, outputs))
-    # Not a message, which would keep its weights in memory a second time.
-    origin: tuple[str | bytes, Sequence[str] | None] | None = None
-    if isinstance(source, bytes):
-        origin = source, outputs
-    elif not isinstance(source, onnx.ModelProto):
-        origin = os.path.abspath(os.fspath(source)), outputs
-    return Model(file, options, origin)
+    return _load(source, outputs, options)
 
 
 class Model:
@@ -134,7 +125,7 @@ class Model:
             raise TypeError(
                 f"cannot pickle {self!r}, which was loaded from a message: load it from a path or bytes"
             )
-        return _reload, (*self._origin, self._options)
+        return _load, (*self._origin, self._options)
 
     def __call__(self, /, **inputs: Any) -> dict[str, Tensor]:
         """Outputs by name: tensors; numpy arrays for strings and for element types without an svod
@@ -235,17 +226,22 @@ class Model:
         return self._inputs.convert(inputs)
 
 
-def _reload(source: str | bytes, outputs: Sequence[str] | None, options: ModelOptions) -> Model:
-    """The model of a pickle."""
-    return load(
-        source,
-        outputs=outputs,
-        device=options.device,
-        sizes=options.sizes,
-        check_indices=options.check_indices,
-        threads=options.threads,
-        max_plans=options.max_plans,
-    )
+def _load(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    outputs: Sequence[str] | None,
+    options: ModelOptions,
+) -> Model:
+    """The model of `load`, and of a pickle."""
+    file = read_model(source)
+    if outputs is not None:
+        file = replace(file, graph=_select_outputs(file, outputs))
+    # Not a message, which would keep its weights in memory a second time.
+    origin: tuple[str | bytes, Sequence[str] | None] | None = None
+    if isinstance(source, bytes):
+        origin = source, outputs
+    elif not isinstance(source, onnx.ModelProto):
+        origin = os.path.abspath(os.fspath(source)), outputs
+    return Model(file, options, origin)
 
 
 def _select_outputs(file: ModelFile, names: Sequence[str]) -> Graph:

@@ -409,13 +409,11 @@ def _read_stored(sink: UOp, images: Mapping[UOp, UOp]) -> UOp:
 
 def _list_computed(marked: UOp) -> set[UOp]:
     """The nodes from which a GRADIENT computes its first value, without its operands."""
+    operands = list_operands(marked)
     # An element of a joint GRADIENT has that one as its operand.
-    (first, *operands) = list_operands(marked)
-    if first.op is Op.GRADIENT and first.arg.n_values > 1 and not operands:
-        operands = [*list_operands(first)]
-    else:
-        operands = [first, *operands]
-    return set(marked.src[0].toposort(stop=set(operands))) - set(operands)
+    if len(operands) == 1 and operands[0].op is Op.GRADIENT and operands[0].arg.n_values > 1:
+        operands = list_operands(operands[0])
+    return set(marked.src[0].toposort(stop=set(operands))).difference(operands)
 
 
 def _drop_events(sink: UOp) -> UOp:

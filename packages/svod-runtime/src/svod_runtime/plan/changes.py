@@ -131,8 +131,7 @@ class ChangingPlan(PlanView):
     def _make_planned(self, index: int) -> Buffer:
         """A placeholder of the planned size, for the largest values of variables."""
         like = self._buffers[index]
-        size = self._template.planned_bytes[index] // like.dtype.nbytes
-        return Buffer(get_allocator(like.device), like.dtype, size, zeroed=True)
+        return make_placeholder(like, self._template.planned_bytes[index] // like.dtype.nbytes)
 
     def _drop_lent(self) -> None:
         """Drop references to results and to large buffers, so that their memory can be reused once
@@ -368,8 +367,10 @@ class ChangingPlan(PlanView):
         self._is_stale = False
 
 
-def make_placeholder(like: Buffer) -> Buffer:
-    """Buffer in the slot of a buffer that the plan does not keep; it allocates zeros on first
-    access.
+def make_placeholder(like: Buffer, size: int | None = None) -> Buffer:
+    """Buffer in the slot of a buffer that the plan does not keep, of its size or another one; it
+    allocates zeros on first access.
     """
-    return Buffer(get_allocator(like.device), like.dtype, like.size, zeroed=True)
+    return Buffer(
+        get_allocator(like.device), like.dtype, like.size if size is None else size, zeroed=True
+    )
