@@ -26,7 +26,7 @@ HEADING = """<!-- Written by onnx_estimators.py --write; change it instead. -->
 # Estimators of scikit-learn as ONNX models
 
 skl2onnx exports each estimator with its default options, so classifiers end in ZipMap. Labels must be
-equal to those of onnxruntime, and numbers within 1e-5, for batches of 120, 7 and 1 rows.
+equal to the labels of onnxruntime, and numbers within 1e-5, for batches of 120, 7 and 1 rows.
 """
 TOLERANCE = 1e-5
 RANDOM = np.random.default_rng(3)
@@ -300,7 +300,7 @@ def export(estimator: Any, inputs: dict[str, np.ndarray], targets: Any) -> onnx.
 
 @contextmanager
 def accept_booleans() -> Iterator[None]:
-    """Let skl2onnx write lists of bools as attributes, which protobuf refuses from version 6 on.
+    """Allow skl2onnx lists of bools as attributes, which protobuf refuses from version 6 on.
 
     skl2onnx 1.20 does so for trees with missing values."""
     from skl2onnx.common import _container

@@ -40,7 +40,7 @@ class ModelOptions:
                 raise ModelOptionError(name=name, value=value)
 
     def make_config(self) -> PrepareConfig | None:
-        """Options of the model's plans; None for those of the environment."""
+        """Options of the model's plans; None for the options of the environment."""
         if not self.check_indices and self.threads is None:
             return None
         config = PrepareConfig.from_env()

@@ -48,7 +48,7 @@ def nhwc_fused_conv(
     *,
     attributes: FusedConvAttributes,
 ) -> Tensor:
-    """FusedConv of images with trailing channels. The filters are those of Conv."""
+    """FusedConv of images with trailing channels. The filters have the layout of Conv."""
     addend = None if z is None else z.moveaxis(-1, 1)
     return with_channels_first(
         lambda image: fused_conv(node, image, w, b, addend, attributes=attributes), x
