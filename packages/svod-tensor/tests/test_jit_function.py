@@ -432,7 +432,7 @@ def test_threads_may_call_one_function() -> None:
 
 @pytest.mark.usefixtures("_no_custom_functions")
 def test_calls_of_several_threads_run_concurrently(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("svod_tensor.capture.calls.count_usable_cores", lambda: 3)
+    monkeypatch.setattr("svod_tensor.capture.plan_forks.count_usable_cores", lambda: 3)
     barrier = threading.Barrier(3, timeout=300)
     register_custom_function("meet", lambda out, x: (barrier.wait(), np.copyto(out, x)))
     f = jit(lambda x: custom_function("meet", x + 1, outputs=((4,), "float32")) * 2)

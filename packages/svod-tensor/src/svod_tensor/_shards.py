@@ -15,7 +15,15 @@ from svod_ir.placement import is_file
 from svod_tensor._data import copy_to_device
 from svod_tensor._shapes import Shape
 
-__all__ = ["iter_shards", "join_shards", "move_like", "place_like", "shards_of", "spread"]
+__all__ = [
+    "iter_shards",
+    "join_like",
+    "join_shards",
+    "move_like",
+    "place_like",
+    "shards_of",
+    "spread",
+]
 
 
 def shards_of(node: UOp) -> tuple[UOp, ...]:
@@ -65,6 +73,12 @@ def join_shards(shards: Sequence[UOp], axis: int | None) -> UOp:
     """The tensor with these shards."""
     dtype = shards[0].dtype
     return UOp(Op.MULTI, dtype, (UOp(Op.MSTACK, dtype, tuple(shards)),), axis)
+
+
+def join_like(node: UOp, shards: Sequence[UOp]) -> UOp:
+    """The tensor with these shards, placed like `node`."""
+    placement = node.placement
+    return join_shards(shards, placement.axis) if isinstance(placement, Sharding) else shards[0]
 
 
 def _make_shard(node: UOp, sharding: Sharding, index: int) -> UOp:

@@ -23,8 +23,9 @@ from svod_ir import Op, UOp, make_reshape, make_shrink
 from svod_ir.sizes import max_size, unbind
 from svod_tensor._memory_views import view_prefix
 from svod_tensor._variable import Variable
-from svod_tensor.capture.calls import Captured, Input
+from svod_tensor.capture.calls import Captured
 from svod_tensor.capture.function_plan import find_direct
+from svod_tensor.capture.inputs import Input
 from svod_tensor.capture.recipes import Results
 from svod_tensor.capture.signature import find_array
 from svod_tensor.cells.views import is_symbolic
@@ -232,6 +233,7 @@ def resolve_sizes(
         results=Results(results.recipes, nodes, [*(i.memory for i in inputs), *own], own),
         direct=None,
         quick=None,
+        writes=None if captured.writes is None else captured.writes.with_inputs(inputs),
         n_calls=0,
         has_variables=False,
         sizes=dict(values),

@@ -47,12 +47,18 @@ from svod_tensor.capture.calls import Captured
 from svod_tensor.capture.checking import check_result
 from svod_tensor.capture.donation import NOTHING_DONATED, Donate, resolve_donated
 from svod_tensor.capture.dynamic_shapes import DynamicParameters, DynamicShapes, resolve_sizes
-from svod_tensor.capture.function_plan import make_captured, name_inputs
+from svod_tensor.capture.function_plan import make_captured
 from svod_tensor.capture.keys import list_weak_objects
 from svod_tensor.capture.nested import Objects, has_objects
 from svod_tensor.capture.plan_table import PlanTable
 from svod_tensor.capture.quick import UNUSUAL, find_quick_call
-from svod_tensor.capture.signature import describe_arguments, get_reason, read_arguments
+from svod_tensor.capture.signature import (
+    describe_arguments,
+    get_reason,
+    name_inputs,
+    read_arguments,
+)
+from svod_tensor.capture.tracing import TracedCall
 from svod_tensor.cells import derivatives, registry, tables
 from svod_tensor.errors import CaptureError
 from svod_tensor.options import resolve_config
@@ -212,7 +218,7 @@ class JitFunction(Generic[P, R]):
         captured = plans.find_first(key)
         if (
             captured is None
-            or (captured.can_change and not captured.is_current)
+            or (captured.validity.can_change and not captured.validity.is_current)
             or captured.is_outgrown
         ):
             with self._capturing:
@@ -233,7 +239,7 @@ class JitFunction(Generic[P, R]):
             if captured.quick is None:
                 captured.quick = find_quick_call(captured, args, self._objects)
             plans.enable_quick(key, captured, args)
-        if captured.written and captured.has_aliases(inputs):
+        if captured.writes is not None and captured.writes.has_aliases(inputs):
             if self._objects is not Objects.NONE and any(
                 has_objects(value, self._objects) for value in (*args, *kwargs.values())
             ):
@@ -344,7 +350,8 @@ class JitFunction(Generic[P, R]):
         """Capture a call; `before` is an outgrown plan of its signature, which it replaces."""
         arguments = describe_arguments(args, kwargs, objects=self._objects)
         reason = get_reason(
-            arguments, [(c.arguments, c.describe_change()) for c in self._plans.list_plans()]
+            arguments,
+            [(c.arguments, c.validity.describe_change()) for c in self._plans.list_plans()],
         )
         known_keys = self._plans.list_keys()
         if not known_keys and self._plans.n_dead:
@@ -356,30 +363,21 @@ class JitFunction(Generic[P, R]):
         inputs = name_inputs(self._name, arguments, self._donated)
         weak = list_weak_objects(key)
         self._n_networks += self._objects is Objects.UNOBSERVED and any(map(is_observed, weak))
-        captured = None
+        call = TracedCall(
+            self._name, self.function, args, kwargs, given, inputs, self._objects, weak
+        )
+        # A function that is called with one or two signatures keeps kernels for their sizes.
+        may_resize = before is None and self._n_captured >= N_FIXED
         with noting_plan_use(self._name) as use:
-            while captured is None:
-                captured = make_captured(
-                    self._name,
-                    self.function,
-                    given,
-                    args,
-                    kwargs,
-                    inputs,
-                    config,
-                    objects=self._objects,
-                    weak=weak,
-                    # A function that is called with one or two signatures keeps kernels for their sizes.
-                    may_resize=before is None and self._n_captured >= N_FIXED,
-                )
+            captured = make_captured(call, config, may_resize=may_resize)
         use.captured = captured
         if before is not None:
             reason, captured.n_calls = before.reason, before.n_calls
         on_owner_death = self._plans.make_death_listener()
-        captured.owners = [weakref.ref(owner, on_owner_death) for owner in weak]
+        captured.validity.owners = [weakref.ref(owner, on_owner_death) for owner in weak]
         captured.reason, captured.arguments = reason, arguments
         # The plain function runs a second time for the check, so it must have no side effects.
-        captured.is_checked = bool(IROptions.from_env().check) and not captured.takes_memory
+        captured.is_checked = bool(IROptions.from_env().check) and captured.writes is None
         self._n_captured += before is None
         if self._n_captured == MANY_CAPTURES:
             warnings.warn(

@@ -85,7 +85,7 @@ class PlanTable:
         """The plan of a signature that is valid now."""
         sized = self._sized.get(key)
         known = (*self._plans.get(key, ()), *(() if sized is None else (sized,)))
-        return next((captured for captured in known if captured.is_current), None)
+        return next((captured for captured in known if captured.validity.is_current), None)
 
     def keep(self, key: tuple[object, ...], captured: Captured) -> None:
         """Make a plan the first to be tried for a signature, and drop plans that no later call can
@@ -102,7 +102,7 @@ class PlanTable:
             for expired in [
                 c
                 for c in self._plans.get(key, ())
-                if c is not captured and (c.is_outgrown or c.has_expired)
+                if c is not captured and (c.is_outgrown or c.validity.has_expired)
             ]:
                 self._remove(expired)
             self._plans[key] = [
@@ -191,7 +191,7 @@ class PlanTable:
                 if not self._is_changing:
                     self._is_changing, self._has_dead = True, False
                     for captured in self.list_plans():
-                        if captured.has_lost_owner:
+                        if captured.validity.has_lost_owner:
                             self._remove(captured)
                             self.n_dead += 1
                     self._is_changing = False

@@ -109,6 +109,7 @@ class QuickCall:
         "_returned",
         "_single",
         "_tensors",
+        "_validity",
         "_watched",
         "captured",
         "lending",
@@ -142,9 +143,10 @@ class QuickCall:
         # Made when an array is passed for the first time.
         self._array_specs: dict[int, _ArraySpec | None] = {}
         self._expected, self.lending = expected, Lending(indices, captured.sizes)
-        self._guards = captured.guards
-        self._watched = tuple(captured.watched)
-        self._is_held = captured.holds_tensors
+        self._validity = captured.validity
+        self._guards = captured.validity.guards
+        self._watched = tuple(captured.validity.watched)
+        self._is_held = captured.validity.holds_tensors
         n_unused = indices.count(None)
         self._factories, self._build = direct.factories, captured.build
         self._results = [
@@ -175,7 +177,7 @@ class QuickCall:
         expected = self._expected
         if len(args) != len(expected) or current_scope.get() is not None:
             return None
-        if self._is_held and tables.get_last_write_id() != self.captured.last_write_id:
+        if self._is_held and tables.get_last_write_id() != self._validity.last_write_id:
             return None
         guards = self._guards
         if guards is not None and not guards.hold():
@@ -276,7 +278,7 @@ class WritingCall(QuickCall):
     ) -> None:
         super().__init__(captured, plan, direct, expected, tensors, indices)
         self._n_arguments = len(indices) - len(direct.factories)
-        self._held = {buffer.storage_id for buffer in captured.held.values()}
+        self._held = {buffer.storage_id for buffer in captured.validity.held.values()}
         self._written = sorted({i.position for i in captured.inputs if i.is_written})
         # Only kernels: plans with host functions, which may take any time, are not executed directly.
         self._is_short = sum(b.nbytes for b in plan.buffers) <= MAX_BYTES_UNDER_LOCK
@@ -357,7 +359,7 @@ def find_quick_call(
         *(index_of[position] for position in range(len(tensors))),
         *direct.indices[len(direct.indices) - len(direct.factories) :],
     )
-    kind = WritingCall if captured.written else QuickCall
+    kind = WritingCall if captured.assigns else QuickCall
     return kind(captured, plan, direct, expected, tensors, indices)
 
 

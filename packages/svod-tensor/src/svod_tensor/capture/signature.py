@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
 from svod_ir import Op, UOp
+from svod_tensor.capture.donation import DonatedParameters
 from svod_tensor.capture.keys import is_array, key_of
 from svod_tensor.capture.nested import Objects, flatten_one_level, list_items
+from svod_tensor.errors import DonationError
 from svod_tensor.tensor import Tensor
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "describe_arguments",
     "find_array",
     "get_reason",
+    "name_inputs",
     "read_arguments",
 ]
 
@@ -260,3 +263,25 @@ def _compare(new: Sequence[Argument], old: Sequence[Argument]) -> list[str]:
             text = previous.text if previous.text != argument.text else "another one"
             differences.append(f"{argument.path} is {argument.text} instead of {text}")
     return [*differences, *(f"{path} is missing" for path in before)]
+
+
+def name_inputs(
+    name: str, arguments: Sequence[Argument], donated: DonatedParameters
+) -> list[tuple[str, bool]]:
+    """Return the name of each input, and whether it is donated."""
+    for root in {
+        argument.root for argument in arguments if donated.get_name(argument.root) in donated.names
+    }:
+        items = [argument for argument in arguments if argument.root == root]
+        if not any(item.is_input for item in items):
+            raise DonationError(
+                function=name,
+                argument=donated.get_name(root),
+                problem=f"is {items[0].text}, which has no memory",
+                hint="donate parameters that are tensors, or lists, tuples and dicts of tensors",
+            )
+    return [
+        (donated.get_name(a.root) + a.path_in_root, donated.get_name(a.root) in donated.names)
+        for a in arguments
+        if a.is_input
+    ]

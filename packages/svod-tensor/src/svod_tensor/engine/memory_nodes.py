@@ -24,6 +24,7 @@ __all__ = [
     "is_buffer_identity",
     "is_there",
     "make_memory",
+    "make_memory_like",
     "remove_buffer",
 ]
 
@@ -47,6 +48,11 @@ def make_memory(dtype: DType, size: int, device: str, buffer: Buffer | None = No
     node = UOp(Op.BUFFER, dtype, (), BufferArg(next(_ids), size, device))
     node.attached = buffer
     return node
+
+
+def make_memory_like(node: UOp, buffer: Buffer) -> UOp:
+    """Return a new BUFFER with the size, dtype and device of the BUFFER `node` and another storage."""
+    return make_memory(node.dtype, node.arg.size, node.arg.device, buffer)
 
 
 def find_buffer(node: UOp) -> Buffer | None:
