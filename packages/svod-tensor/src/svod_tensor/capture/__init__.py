@@ -14,8 +14,9 @@ Terms:
   `outside_values`).
 - **Guard**: a check before each call that the outside values are the same objects or equal numbers
   (`dependencies.Guards`); attributes of networks are one counter (`attribute_changes`).
-- **Captured**: a signature's plan, with the mapping of arguments to buffers, of buffers to results,
-  and the guards (`calls.Captured`).
+- **Captured**: a signature's plan (`plan_forks`), with the mapping of arguments to buffers and of
+  buffers to results, what must be as it was (`validity`), and the memory that calls write
+  (`memory_writes`): `calls.Captured`.
 
 Invariants:
 
@@ -23,7 +24,7 @@ Invariants:
    traced again. Changes that no guard detects are listed in the guide to `jit`; `SVOD_CHECK=1`
    compares results with the plain function (`checking`).
 2. A trace leaves no placeholder behind. A tensor made of placeholders that outlives the trace is an
-   error (`function_plan._check_leaks`).
+   error (`tracing._check_leaks`).
 3. A plan keeps no argument alive. It refers weakly to arguments that are known by their identity,
    and is dropped with them.
 4. One thread traces at a time. Others wait before they write or trace
@@ -32,8 +33,9 @@ Invariants:
    plan.
 
 Locks: `JitFunction._capturing` is held while a function is traced, `PlanTable._lock` while the
-table of plans changes, `Captured.lock` while memory that outlives the call is written. `_capturing`
-is taken before `_lock`, and both `_capturing` and `Captured.lock` before `cells.tables.lock`.
+table of plans changes, `MemoryWrites.lock` while memory that outlives the call is written, and
+`PlanForks._lock` while a fork is added. `_capturing` is taken before `PlanTable._lock`,
+`MemoryWrites.lock` before `PlanForks._lock`, and all of them before `cells.tables.lock`.
 Finalizers of arguments never wait for a lock (`PlanTable.on_owner_death`).
 
 The life of one captured call, `f(x)`:
@@ -43,10 +45,10 @@ The life of one captured call, `f(x)`:
    results, and runs the plan with the addresses of this call (`svod_runtime`'s `execute_direct`).
 2. Otherwise `signature.read_arguments` makes the key, and `PlanTable.find` looks for a plan whose
    guards hold.
-3. If there is none, `function_plan.make_captured` traces the function. `outside_values` lists the
-   values that the code can read; `_PlaceholderMap` replaces tensors by placeholders; the function
-   runs within `_start_capture`; `_list_recipes` maps each result to a graph, argument or held
-   tensor; and `_build_captured` makes the plan with `engine.compute.make_plan`.
+3. If there is none, `tracing.trace_call` traces the function. `outside_values` lists the values that
+   the code can read; `placeholders` replaces tensors; the function runs within `_start_capture`; and
+   `_list_recipes` maps each result to a graph, argument or held tensor. From the trace,
+   `function_plan.make_captured` makes the plan with `engine.compute.make_plan`.
 4. `calls.Captured.run` computes arguments that are pending, binds their buffers, executes the plan,
    and commits writes: arguments that the function writes get the new version (`cells.overwriting`).
 5. `recipes.Results.make` builds the results on the buffers that the plan filled. Calls without
