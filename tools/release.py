@@ -170,6 +170,7 @@ def run_own_tests(candidate: Candidate, folder: Path, third_party: Path, environ
         "pytest",
         "-q",
         "--import-mode=importlib",
+        "--rootdir=.",
         "-p",
         "no:cacheprovider",
         "-n",

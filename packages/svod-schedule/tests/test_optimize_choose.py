@@ -227,6 +227,38 @@ def test_few_rows_take_lanes_along_a_long_reduction_and_copy_nothing(
     assert [o.amount for o in opts_of(chosen, OptOp.UNROLL)] == [16]
 
 
+def transposed_product(n_rows: int, depth: int, n_columns: int) -> UOp:
+    """`x.T @ w.T`: rows are contiguous in `x`, and the reduction in `w`."""
+    rows = make_permute(tensor(1, depth, n_rows), (1, 0))
+    return matmul(rows, make_permute(tensor(2, n_columns, depth), (1, 0)))
+
+
+@pytest.mark.parametrize("n_rows", [5, 9, 16, 20])
+def test_rows_become_lanes_where_the_weight_is_transposed(
+    make_kernel: MakeKernel, n_rows: int
+) -> None:
+    chosen = choose(make_kernel(transposed_product(n_rows, 640, 768)), replace(AVX512, cores=1))
+    assert not opts_of(chosen, OptOp.PACK, OptOp.UNROLL)
+    lanes = opts_of(chosen, OptOp.UPCAST, OptOp.OVERLAP)[0]
+    # Axis 1 after the swap that puts the longer axis outside.
+    assert (lanes.axis, lanes.amount) == (1, {5: 4, 9: 8, 16: 16, 20: 16}[n_rows])
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 4])
+def test_the_reduction_is_vectorized_for_fewer_rows(make_kernel: MakeKernel, n_rows: int) -> None:
+    chosen = choose(make_kernel(transposed_product(n_rows, 640, 768)), replace(AVX512, cores=1))
+    assert [o.amount for o in opts_of(chosen, OptOp.UNROLL)] == [16]
+
+
+@pytest.mark.parametrize(("depth", "amount"), [(2048, 8), (2064, 12)])
+def test_rows_of_a_tile_do_not_evict_each_other(
+    make_kernel: MakeKernel, depth: int, amount: int
+) -> None:
+    target = replace(AVX512, cores=1, l1_bytes=32 << 10)
+    chosen = choose(make_kernel(transposed_product(16, depth, 768)), target)
+    assert amount in {o.amount for o in opts_of(chosen, OptOp.UPCAST, OptOp.OVERLAP) if o.axis == 0}
+
+
 def test_rows_in_several_axes_are_counted_together(make_kernel: MakeKernel) -> None:
     rows = make_permute(tensor(1, 512, 4, 512), (1, 0, 2))
     weight = make_reshape(tensor(2, 768, 512), (1, 1, 768, 512))

@@ -62,6 +62,11 @@ TRANSPOSED_TILE = 8
 that divides both sides, which was 1.4 to 2.7 times faster than overlapping tiles, for seven
 shapes."""
 
+FEW_LANES = 4
+"""Minimum length of an axis that is vectorized although the results along it are scattered, where it
+is half of a vector; one more on a wider vector. With 2 and 3 rows, x.T @ w.T took 1.2 to 4 times as
+long as with lanes along the reduced axis, with 5 to 16 rows a half to a tenth."""
+
 FEW_RESULTS = 4
 """Size of a register tile along an axis that only shares scalar loads: half 1.18, double 1.22."""
 

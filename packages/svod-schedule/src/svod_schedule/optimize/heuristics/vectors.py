@@ -19,6 +19,7 @@ from svod_schedule.optimize.heuristics.facts import Access, KernelFacts, Nest, i
 from svod_schedule.optimize.heuristics.panel import (
     Panel,
     count_accumulators,
+    count_rows_in_cache,
     find_panel,
     is_short_and_deep,
     is_streamed,
@@ -58,7 +59,7 @@ def _make_plan(facts: KernelFacts) -> _Plan:
     lane_axis = (
         _find_carried_axis(facts)
         if facts.carried
-        else _find_lane_axis(facts, facts.results, facts.accesses)
+        else _find_lane_axis(facts, facts.results, facts.accesses) or _find_scattered_axis(facts)
     )
     tiled = next((r for r in facts.reductions if _list_tile_axes(facts, r, lane_axis)), None)
     if (
@@ -94,6 +95,20 @@ def _find_lane_axis(
         ):
             best, most = axis, gain
     return best
+
+
+def _find_scattered_axis(facts: KernelFacts) -> UOp | None:
+    """Find an axis along which the operands of products are close, and the results are not.
+
+    Results are scattered once, after a whole reduction. Along an axis shorter than a few lanes, the
+    reduced axis is better vectorized (`_take_reduced_lanes`).
+    """
+    n_least = constants.FEW_LANES + (facts.lanes > 2 * constants.FEW_LANES)
+    return _find_lane_axis(
+        facts,
+        [axis for axis in facts.results if max_trips(axis) >= n_least],
+        [a for nest in facts.reductions if len(nest.operands) > 1 for a in nest.operands],
+    )
 
 
 def _find_carried_axis(facts: KernelFacts) -> UOp | None:
@@ -462,6 +477,8 @@ def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         n_free = n_accumulators // n_vectors
         if plan.panel is None and is_streamed(facts, plan.tiled, plan.lane_axis):
             n_free = min(n_free, constants.STREAMED_TILE)
+        if plan.panel is None and axes and max_trips(axes[0]) > n_free:
+            n_free = count_rows_in_cache(facts, plan.tiled, axes[0], n_free)
         amounts = [n_free, _count_more(axes, n_free)]
     else:
         amounts = [
