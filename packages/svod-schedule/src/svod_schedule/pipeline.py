@@ -405,7 +405,7 @@ _OPTIMIZE: Final = (
     # Merging compares strides, which show only in simplified indices.
     Pass(
         "merge-loops",
-        lambda g, _: merge_loops(g),
+        lambda g, ctx: merge_loops(g, ctx.target),
         "merges nested loops over contiguous memory",
         "kernel",
         after=("simplify-kernel",),
