@@ -37,6 +37,13 @@ _MODES: Final = (
     "BRANCH_NEQ",
     "BRANCH_MEMBER",
 )
+_COMPARISONS: Final = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_EQ", "BRANCH_MEMBER")
+_POSITIVE_MODES: Final = dict(zip(_COMPARISONS, _COMPARISONS, strict=True)) | {
+    "BRANCH_GT": "BRANCH_LEQ",
+    "BRANCH_GTE": "BRANCH_LT",
+    "BRANCH_NEQ": "BRANCH_EQ",
+}
+"""Each mode's comparison. Those of the last three are their negations."""
 _LEAF: Final = "LEAF"
 _AGGREGATES: Final = ("AVERAGE", "SUM", "MIN", "MAX")
 _POSTS: Final = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -104,58 +111,180 @@ class _Forest:
     def score(self, node: Call, x: Tensor, aggregate: str) -> Tensor:
         """Aggregated leaf weights of each row, of shape (rows, targets)."""
         self.check(node, x.shape[1])
-        leaves = self.traverse(node, x)
-        weights = asarray_like(self.weights, x)[leaves]
+        n_steps = self.get_depth(node)
         if aggregate in ("SUM", "AVERAGE"):
-            total = weights.sum(1)
+            total = self.sum_weights(x, n_steps)
             return total / len(self.roots) if aggregate == "AVERAGE" else total
-        is_weighted = asarray_like(self.is_weighted, x)[leaves]
+        packed = self.pack(self.roots)
+        leaves = packed.descend(x, n_steps)
+        weights = asarray_like(self.weights[packed.sources], x)[leaves]
+        is_weighted = asarray_like(self.is_weighted[packed.sources], x)[leaves]
         is_min = aggregate == "MIN"
         # A leaf without a weight for a target takes no part in its extremum; its 0 would.
         candidates = is_weighted.where(weights, float("inf" if is_min else "-inf"))
         extremes = candidates.min(1) if is_min else candidates.max(1)
         return is_weighted.any(1).where(extremes, 0.0).cast(weights.dtype)
 
-    def traverse(self, node: Call, x: Tensor) -> Tensor:
-        """Leaf of each row in each tree, of shape (rows, trees)."""
-        features, on_true, on_false, on_missing, modes = (
-            asarray_like(table, x)
-            for table in (self.features, self.on_true, self.on_false, self.on_missing, self.modes)
-        )
-        splits = asarray_like(self.splits, x).cast(x.dtype)
-        nodes = asarray_like(self.roots, x).reshape(1, -1).expand(x.shape[0], len(self.roots))
-        # Modes of leaves do not matter.
-        used = sorted(set(self.modes[self.on_true != np.arange(len(self.modes))].tolist()))
-        for _ in range(self.get_depth(node) if used else 0):
-            value, split = x.gather(1, features[nodes]), splits[nodes]
-            # Most ensembles use one mode; each further mode costs a comparison per level.
-            holds = self.compare(used[0], value, split, nodes)
-            for mode in used[1:]:
-                holds = (modes[nodes] == mode).where(self.compare(mode, value, split, nodes), holds)
-            # NaN compares as false, except for BRANCH_NEQ, so the node decides.
-            holds = value.isnan().where(on_missing[nodes] | holds, holds)
-            nodes = holds.where(on_true[nodes], on_false[nodes])
-        return nodes
+    def sum_weights(self, x: Tensor, n_steps: int) -> Tensor:
+        """Sum of the leaf weights of each row, of shape (rows, targets)."""
+        packed = self.pack(self.roots)
+        leaves = packed.descend(x, n_steps)
+        return asarray_like(self.weights[packed.sources], x)[leaves].sum(1)
 
-    def compare(self, mode: int, value: Tensor, split: Tensor, nodes: Tensor) -> Tensor:
-        """Evaluate the comparison `mode` of the current nodes."""
-        match _MODES[mode]:
+    def pack(self, roots: np.ndarray) -> _PackedNodes:
+        """Nodes in the layout for traversal."""
+        n_nodes = len(self.features)
+        is_inner = self.on_true != np.arange(n_nodes)
+        # The negated comparisons are those of `_COMPARISONS` with the children swapped. Without
+        # NaN, that is: BRANCH_GT with a split of NaN is false, and so is BRANCH_LEQ.
+        modes = np.array(_MODES)[self.modes]
+        is_negated = np.isin(modes, ("BRANCH_GTE", "BRANCH_GT")) & ~np.isnan(self.splits)
+        is_negated |= modes == "BRANCH_NEQ"
+        comparisons = np.array([_COMPARISONS.index(_POSITIVE_MODES[mode]) for mode in _MODES])[
+            self.modes
+        ]
+        # BRANCH_NEQ is true for NaN, whatever the node says.
+        tracks_second = np.where(is_negated, ~self.on_missing, self.on_missing)
+        tracks_second &= is_inner & (modes != "BRANCH_NEQ")
+        first = np.where(is_negated, self.on_true, self.on_false)
+        second = np.where(is_negated, self.on_false, self.on_true)
+        used = np.unique(comparisons[is_inner]).tolist()
+        # If NaN leads to the second child everywhere, comparing for the opposite leads it to the
+        # first one without a test for NaN.
+        is_opposite = (
+            len(used) == 1
+            and used[0] in (_COMPARISONS.index("BRANCH_LEQ"), _COMPARISONS.index("BRANCH_LT"))
+            and bool((tracks_second | ~is_inner).all())
+            and not np.isnan(self.splits[is_inner]).any()
+        )
+        if is_opposite:
+            first, second = second, first
+            tracks_second = np.zeros_like(tracks_second)
+        # Children come in pairs, which start at even indices, so that the index of the second child
+        # is that of the first one with bit 0 set.
+        inner = np.flatnonzero(is_inner)
+        n_roots = len(roots)
+        sources = np.concatenate(
+            [roots, roots[-1:] if n_roots % 2 else [], np.stack([first, second], 1)[inner].ravel()]
+        ).astype(np.int64)
+        first_pair = n_roots + n_roots % 2
+        pairs = np.zeros(n_nodes, np.int64)
+        pairs[inner] = first_pair + 2 * np.arange(len(inner))
+        # A leaf is its own child.
+        children = np.where(is_inner[sources], pairs[sources], np.arange(len(sources)))
+        n_child_bits = max(len(sources) - 1, 1).bit_length()
+        n_comparison_bits = 2 if len(used) > 1 else 0
+        tracks = tracks_second[sources]
+        n_missing_bits = int(tracks.any())
+        shifts = np.cumsum([n_child_bits, n_missing_bits, n_comparison_bits]).tolist()
+        features = np.where(is_inner, self.features, 0)[sources]
+        dtype = np.uint32 if shifts[-1] + int(features.max()).bit_length() <= 32 else np.uint64
+        words = (
+            children
+            | tracks.astype(np.int64) << shifts[0]
+            | (comparisons[sources] if n_comparison_bits else 0) << shifts[1]
+            | features << shifts[2]
+        )
+        return _PackedNodes(
+            words.astype(dtype),
+            # Every comparison with NaN is false, so that rows stay at a leaf.
+            np.where(is_inner, self.splits, np.nan)[sources].astype(self.splits.dtype),
+            None if self.members is None else self.members[sources],
+            sources,
+            n_roots,
+            [_COMPARISONS[comparison] for comparison in used],
+            shifts,
+            bool(n_missing_bits),
+            is_opposite,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _PackedNodes:
+    """Nodes in the layout for traversal: the roots, then the pairs of children.
+
+    Each step reads two numbers of a node. A comparison that holds leads to the second child of a
+    pair. Tables are padded to a power of two, so that every index is in bounds by its bits.
+
+    Attributes:
+        words: bit fields: index of the first child, whether NaN leads to the second child, index
+            into `_COMPARISONS`, and input column.
+        splits: value that a node compares with, NaN for leaves.
+        members: sets of the membership nodes, padded with NaN; None without such nodes.
+        sources: node of the forest.
+        n_roots: number of trees.
+        comparisons: comparisons of the inner nodes.
+        shifts: positions of the second, third and fourth field of a word. An unused field has no
+            bits.
+        has_missing: whether NaN leads to the second child of a node.
+        is_opposite: whether the opposite of the comparison leads to the second child.
+    """
+
+    words: np.ndarray
+    splits: np.ndarray
+    members: np.ndarray | None
+    sources: np.ndarray
+    n_roots: int
+    comparisons: list[str]
+    shifts: list[int]
+    has_missing: bool
+    is_opposite: bool
+
+    def descend(self, x: Tensor, n_steps: int) -> Tensor:
+        """Leaf of each row in each tree, of shape (rows, trees)."""
+        size = 1 << self.shifts[0]
+        words = asarray_like(_pad(self.words, size), x)
+        splits = asarray_like(_pad(self.splits, size), x).cast(x.dtype)
+        members = None if self.members is None else asarray_like(_pad(self.members, size), x)
+        leaves = asarray_like(np.arange(self.n_roots), x, "int32").reshape(1, -1)
+        nodes: Tensor | None = None
+        for _ in range(n_steps if self.comparisons else 0):
+            # All rows start at the roots, which are the first nodes.
+            key = slice(None, self.n_roots) if nodes is None else nodes
+            word, split = words[key], splits[key]
+            if nodes is None:
+                shape = (x.shape[0], self.n_roots)
+                word, split = word.expand(*shape), split.expand(*shape)
+            value = x.gather(1, self.get_features(word, x))
+            sets = None if members is None else members[key].cast(x.dtype)
+            holds = self.compare(self.comparisons[0], value, split, sets)
+            for comparison in self.comparisons[1:]:
+                is_used = ((word >> self.shifts[1]) & 3) == _COMPARISONS.index(comparison)
+                holds = is_used.where(self.compare(comparison, value, split, sets), holds)
+            if self.has_missing:
+                holds = holds | (value.isnan() & (((word >> self.shifts[0]) & 1) != 0))
+            nodes = ((word & (size - 1)) | holds.cast(word.dtype)).cast("int32")
+        return leaves.expand(x.shape[0], self.n_roots) if nodes is None else nodes
+
+    def get_features(self, words: Tensor, x: Tensor) -> Tensor:
+        """Input columns that nodes compare."""
+        features, n_features = words >> self.shifts[2], x.shape[1]
+        # A clipped index needs no check; `_Forest.check` has refused indices that are out of bounds.
+        return (
+            features.minimum(n_features - 1) if isinstance(n_features, int) else features
+        ).cast("int32")
+
+    def compare(
+        self, comparison: str, value: Tensor, split: Tensor, members: Tensor | None
+    ) -> Tensor:
+        """Whether values lead to the second child."""
+        match comparison:
             case "BRANCH_LEQ":
-                return value <= split
+                return value > split if self.is_opposite else value <= split
             case "BRANCH_LT":
-                return value < split
-            case "BRANCH_GTE":
-                return value >= split
-            case "BRANCH_GT":
-                return value > split
+                return value >= split if self.is_opposite else value < split
             case "BRANCH_EQ":
                 return value == split
-            case "BRANCH_NEQ":
-                return value != split
             case _:
-                assert self.members is not None
-                members = asarray_like(self.members, value).cast(value.dtype)[nodes]
+                assert members is not None
                 return (value.unsqueeze(-1) == members).any(-1)
+
+
+def _pad(table: np.ndarray, n_rows: int) -> np.ndarray:
+    """Table with zeros appended, of `n_rows` rows."""
+    return np.concatenate(
+        [table, np.zeros((n_rows - len(table), *table.shape[1:]), table.dtype)], axis=0
+    )
 
 
 def _check_bounds(node: Call, label: str, indices: np.ndarray, size: int) -> None:
