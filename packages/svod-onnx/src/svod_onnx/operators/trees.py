@@ -103,10 +103,14 @@ class _Forest:
         ):
             _check_bounds(node, label, indices, len(self.features))
         # Leaves have features too, which are never read and may hold anything.
-        is_inner = self.on_true != np.arange(len(self.features))
         # A symbolic number of features has no bound to check.
         n_known = n_features if isinstance(n_features, int) else np.iinfo(np.int64).max
-        _check_bounds(node, "feature", self.features[is_inner], n_known)
+        _check_bounds(node, "feature", self.features[self.is_inner], n_known)
+
+    @property
+    def is_inner(self) -> np.ndarray:
+        """Whether a node compares."""
+        return self.on_true != np.arange(len(self.features))
 
     def score(self, node: Call, x: Tensor, aggregate: str) -> Tensor:
         """Aggregated leaf weights of each row, of shape (rows, targets)."""
@@ -115,7 +119,7 @@ class _Forest:
         if aggregate in ("SUM", "AVERAGE"):
             total = self.sum_weights(x, n_steps)
             return total / len(self.roots) if aggregate == "AVERAGE" else total
-        packed = self.pack(self.roots)
+        packed = self.pack(self.roots, *self.label_nodes())
         leaves = packed.descend(x, n_steps)
         weights = asarray_like(self.weights[packed.sources], x)[leaves]
         is_weighted = asarray_like(self.is_weighted[packed.sources], x)[leaves]
@@ -127,14 +131,64 @@ class _Forest:
 
     def sum_weights(self, x: Tensor, n_steps: int) -> Tensor:
         """Sum of the leaf weights of each row, of shape (rows, targets)."""
-        packed = self.pack(self.roots)
+        trees, levels = self.label_nodes()
+        n_targets = self.weights.shape[1]
+        targets = self.find_separate_targets(trees) if n_targets > 1 else None
+        if targets is None:
+            packed = self.pack(self.roots, trees, levels)
+            leaves = packed.descend(x, n_steps)
+            return asarray_like(self.weights[packed.sources], x)[leaves].sum(1)
+        # Boosted trees of several classes: only one column of the weights is read for a tree.
+        packed = self.pack(self.roots[np.argsort(targets, kind="stable")], trees, levels)
         leaves = packed.descend(x, n_steps)
-        return asarray_like(self.weights[packed.sources], x)[leaves].sum(1)
+        weights = asarray_like(self.weights.sum(1)[packed.sources], x)[leaves]
+        return weights.reshape(x.shape[0], n_targets, -1).sum(2)
 
-    def pack(self, roots: np.ndarray) -> _PackedNodes:
-        """Nodes in the layout for traversal."""
+    def find_separate_targets(self, trees: np.ndarray) -> np.ndarray | None:
+        """Target of each tree if a tree has weights for one target, and each target as many trees.
+
+        Args:
+            trees: tree of each node, from `label_nodes`.
+        """
+        n_targets = self.weights.shape[1]
+        inner = np.flatnonzero((trees >= 0) & self.is_inner)
+        is_shared = (trees[inner] != trees[self.on_true[inner]]) | (
+            trees[inner] != trees[self.on_false[inner]]
+        )
+        if is_shared.any() or (trees[self.roots] != np.arange(len(self.roots))).any():
+            return None
+        leaves, targets = np.nonzero(self.is_weighted & ((trees >= 0) & ~self.is_inner)[:, None])
+        pairs = np.unique(np.stack([trees[leaves], targets]), axis=1)
+        counts = np.bincount(pairs[1], minlength=n_targets)
+        is_separate = np.array_equal(pairs[0], np.arange(len(self.roots)))
+        return pairs[1] if is_separate and (counts == counts[0]).all() else None
+
+    def label_nodes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Tree and level of each node, -1 and 0 for nodes without a path from a root."""
         n_nodes = len(self.features)
-        is_inner = self.on_true != np.arange(n_nodes)
+        trees, levels = np.full(n_nodes, -1), np.zeros(n_nodes, np.int64)
+        trees[self.roots] = np.arange(len(self.roots))
+        current, level = np.unique(self.roots), 0
+        while current.size:
+            levels[current] = level
+            parents = current[self.is_inner[current]]
+            children = np.concatenate([self.on_true[parents], self.on_false[parents]])
+            parents = np.tile(parents, 2)
+            # A node with several parents gets the tree and the level of the first one.
+            is_new = trees[children] < 0
+            trees[children[is_new]] = trees[parents[is_new]]
+            current, level = np.unique(children[is_new]), level + 1
+        return trees, levels
+
+    def pack(self, roots: np.ndarray, trees: np.ndarray, levels: np.ndarray) -> _PackedNodes:
+        """Nodes in the layout for traversal.
+
+        Args:
+            roots: indices of the root nodes, in the order of the results.
+            trees: tree of each node, from `label_nodes`.
+            levels: level of each node.
+        """
+        n_nodes, is_inner = len(self.features), self.is_inner
         # The negated comparisons are those of `_COMPARISONS` with the children swapped. Without
         # NaN, that is: BRANCH_GT with a split of NaN is false, and so is BRANCH_LEQ.
         modes = np.array(_MODES)[self.modes]
@@ -162,7 +216,9 @@ class _Forest:
             tracks_second = np.zeros_like(tracks_second)
         # Children come in pairs, which start at even indices, so that the index of the second child
         # is that of the first one with bit 0 set.
-        inner = np.flatnonzero(is_inner)
+        inner = np.flatnonzero(is_inner & (trees >= 0))
+        # By tree and level: the first levels, which all rows read, are close in memory.
+        inner = inner[np.lexsort((levels[inner], trees[inner]))]
         n_roots = len(roots)
         sources = np.concatenate(
             [roots, roots[-1:] if n_roots % 2 else [], np.stack([first, second], 1)[inner].ravel()]
@@ -427,17 +483,48 @@ def _list_members(
     return table
 
 
-def _index_nodes(
-    node: Call, trees: Sequence[int], ids: Sequence[int]
-) -> dict[tuple[int, int], int]:
-    """Index of each node by its tree and its id."""
-    keys = list(zip(trees, ids, strict=True))
-    indices = {key: index for index, key in enumerate(keys)}
-    if len(indices) < len(keys) or not keys:
+@dataclass(frozen=True, slots=True, eq=False)
+class _NodeIndices:
+    """Indices of nodes by tree and id.
+
+    Attributes:
+        trees: sorted ids of the trees.
+        least: smallest id of a node.
+        span: number of possible ids in a tree.
+        keys: sorted numbers of the nodes' trees and ids.
+        order: indices of the nodes, sorted by key.
+    """
+
+    trees: np.ndarray
+    least: int
+    span: int
+    keys: np.ndarray
+    order: np.ndarray
+
+    @classmethod
+    def build(cls, node: Call, trees: np.ndarray, ids: np.ndarray) -> _NodeIndices:
+        """Check that ids are unique, and sort them."""
+        if trees.size and trees.shape == ids.shape:
+            tree_ids, ranks = np.unique(trees, return_inverse=True)
+            least = int(ids.min())
+            span = int(ids.max()) - least + 1
+            keys = ranks * span + (ids - least)
+            order = np.argsort(keys, kind="stable")
+            keys = keys[order]
+            if (keys[1:] != keys[:-1]).all():
+                return cls(tree_ids, least, span, keys, order)
         raise node.refuse(
             "node ids must be unique within a tree, and there must be at least one node"
         )
-    return indices
+
+    def find(self, trees: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """Indices of nodes, -1 for an unknown one."""
+        ranks = np.searchsorted(self.trees, trees).clip(max=len(self.trees) - 1)
+        keys = ranks * self.span + (ids - self.least)
+        slots = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
+        is_known = (self.trees[ranks] == trees) & (self.keys[slots] == keys)
+        is_known &= (ids >= self.least) & (ids - self.least < self.span)
+        return np.where(is_known, self.order[slots], -1)
 
 
 def _read_forest(
@@ -457,8 +544,9 @@ def _read_forest(
     """Forest of the older operators, whose nodes have ids within their tree, and whose leaves are
     nodes of mode LEAF.
     """
-    indices = _index_nodes(node, nodes_treeids, nodes_nodeids)
-    n_nodes = len(indices)
+    tree_ids = np.asarray(nodes_treeids, np.int64)
+    indices = _NodeIndices.build(node, tree_ids, np.asarray(nodes_nodeids, np.int64))
+    n_nodes = len(tree_ids)
     is_leaf = np.array([mode == _LEAF for mode in nodes_modes])
     unknown = {*nodes_modes} - {*_MODES[:-1], _LEAF}
     if (
@@ -476,38 +564,28 @@ def _read_forest(
         )
 
     def lead(ids: Sequence[int]) -> np.ndarray:
-        keys = zip(nodes_treeids, ids, is_leaf, range(n_nodes), strict=True)
-        return np.array(
-            [
-                # -1 for an unknown child: `check` reports it, as all indices that are out of
-                # bounds.
-                index if leaf else indices.get((tree, node_id), -1)
-                for tree, node_id, leaf, index in keys
-            ],
-            np.int64,
-        )
+        # -1 for an unknown child: `check` reports it, as all indices that are out of bounds.
+        children = indices.find(tree_ids, np.asarray(ids, np.int64))
+        return np.where(is_leaf, np.arange(n_nodes), children)
 
     trees, ids, targets, weights = weighted
-    try:
-        leaves = np.array([indices[key] for key in zip(trees, ids, strict=True)], np.int64)
-    except KeyError as error:
-        raise node.refuse(f"a weight refers to an unknown node (tree, id): {error}") from error
+    leaves = indices.find(np.asarray(trees, np.int64), np.asarray(ids, np.int64))
+    if (leaves < 0).any():
+        unknown_leaf = int(np.argmax(leaves < 0))
+        raise node.refuse(
+            "a weight refers to an unknown node (tree, id):"
+            f" {(trees[unknown_leaf], ids[unknown_leaf])}"
+        )
     table, is_weighted = _make_weights(
         node, n_nodes, n_targets, leaves, np.asarray(targets, np.int64), weights
     )
     on_true, on_false = lead(nodes_truenodeids), lead(nodes_falsenodeids)
-    # A root is the first node of its tree; reversed, so that the first node overwrites the later
-    # ones.
-    roots = list({tree: index for (tree, _), index in reversed(indices.items())}.values())
-    modes = np.array(
-        [
-            0 if leaf else _MODES.index(mode)
-            for mode, leaf in zip(nodes_modes, is_leaf, strict=True)
-        ],
-        np.int64,
-    )
+    # A root is the first node of its tree.
+    roots = np.unique(tree_ids, return_index=True)[1]
+    numbers = {mode: number for number, mode in enumerate(_MODES)} | {_LEAF: 0}
+    modes = np.array([numbers[mode] for mode in nodes_modes], np.int64)
     return _Forest(
-        np.array(sorted(roots), np.int64),
+        np.sort(roots),
         np.asarray(nodes_featureids, np.int64),
         nodes_values,
         modes,
