@@ -1,6 +1,7 @@
 """Tree ensembles (ai.onnx.ml).
 
-All rows descend all trees at once, one level per step, by gathers from node tables.
+All rows descend all trees at once, one level per step. The first steps select among the nodes of a
+level, the later ones gather from node tables.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ _POSITIVE_MODES: Final = dict(zip(_COMPARISONS, _COMPARISONS, strict=True)) | {
 _LEAF: Final = "LEAF"
 _AGGREGATES: Final = ("AVERAGE", "SUM", "MIN", "MAX")
 _POSTS: Final = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+# Measured on AVX-512: with 3 levels, forests of depth 4 to 10 are 1.15 to 1.3 times as fast as
+# without; 4 and 5 levels are slower again.
+_N_SELECTED_LEVELS: Final = 3
+"""Number of levels whose nodes are all read, contiguously for all trees, and selected among."""
 # 1 GiB in float32.
 _MAX_TABLE: Final = 1 << 28
 """Largest number of elements of the leaf weights, nodes times targets."""
@@ -260,7 +265,8 @@ class _PackedNodes:
     """Nodes in the layout for traversal: the roots, then the pairs of children.
 
     Each step reads two numbers of a node. A comparison that holds leads to the second child of a
-    pair. Tables are padded to a power of two, so that every index is in bounds by its bits.
+    pair. Tables for gathers are padded to a power of two, so that the bits of an index prove it to
+    be in bounds.
 
     Attributes:
         words: bit fields: index of the first child, whether NaN leads to the second child, index
@@ -291,18 +297,22 @@ class _PackedNodes:
         size = 1 << self.shifts[0]
         words = asarray_like(_pad(self.words, size), x)
         splits = asarray_like(_pad(self.splits, size), x).cast(x.dtype)
-        members = None if self.members is None else asarray_like(_pad(self.members, size), x)
-        leaves = asarray_like(np.arange(self.n_roots), x, "int32").reshape(1, -1)
-        nodes: Tensor | None = None
-        for _ in range(n_steps if self.comparisons else 0):
-            # All rows start at the roots, which are the first nodes.
-            key = slice(None, self.n_roots) if nodes is None else nodes
-            word, split = words[key], splits[key]
-            if nodes is None:
-                shape = (x.shape[0], self.n_roots)
-                word, split = word.expand(*shape), split.expand(*shape)
+        members = None if self.members is None else asarray_like(self.members, x).cast(x.dtype)
+        nodes = asarray_like(np.arange(self.n_roots), x, "int32").reshape(1, -1)
+        nodes = nodes.expand(x.shape[0], self.n_roots)
+        level, path = np.arange(self.n_roots)[None], list[Tensor]()
+        for step in range(n_steps if self.comparisons else 0):
+            if step < _N_SELECTED_LEVELS:
+                word, split = (
+                    _select([asarray_like(table[row], x).reshape(1, -1) for row in level], path)
+                    for table in (self.words, self.splits)
+                )
+                word, split = word.expand(*nodes.shape), split.cast(x.dtype).expand(*nodes.shape)
+                level = self.get_children(level)
+            else:
+                word, split = words[nodes], splits[nodes]
             value = x.gather(1, self.get_features(word, x))
-            sets = None if members is None else members[key].cast(x.dtype)
+            sets = None if members is None else members[nodes]
             holds = self.compare(self.comparisons[0], value, split, sets)
             for comparison in self.comparisons[1:]:
                 is_used = ((word >> self.shifts[1]) & 3) == _COMPARISONS.index(comparison)
@@ -310,15 +320,23 @@ class _PackedNodes:
             if self.has_missing:
                 holds = holds | (value.isnan() & (((word >> self.shifts[0]) & 1) != 0))
             nodes = ((word & (size - 1)) | holds.cast(word.dtype)).cast("int32")
-        return leaves.expand(x.shape[0], self.n_roots) if nodes is None else nodes
+            path.append(holds)
+        return nodes
+
+    def get_children(self, level: np.ndarray) -> np.ndarray:
+        """Both children of the nodes of a level, of shape (2 * nodes of a tree, trees)."""
+        first = (self.words[level] & ((1 << self.shifts[0]) - 1)).astype(np.int64)
+        # A leaf, which is its own child, has no second one.
+        second = np.where(first == level, level, first | 1)
+        return np.stack([first, second], axis=1).reshape(-1, self.n_roots)
 
     def get_features(self, words: Tensor, x: Tensor) -> Tensor:
         """Input columns that nodes compare."""
         features, n_features = words >> self.shifts[2], x.shape[1]
         # A clipped index needs no check; `_Forest.check` has refused indices that are out of bounds.
-        return (
-            features.minimum(n_features - 1) if isinstance(n_features, int) else features
-        ).cast("int32")
+        return (features.minimum(n_features - 1) if isinstance(n_features, int) else features).cast(
+            "int32"
+        )
 
     def compare(
         self, comparison: str, value: Tensor, split: Tensor, members: Tensor | None
@@ -334,6 +352,14 @@ class _PackedNodes:
             case _:
                 assert members is not None
                 return (value.unsqueeze(-1) == members).any(-1)
+
+
+def _select(choices: Sequence[Tensor], path: Sequence[Tensor]) -> Tensor:
+    """Choice that a path leads to: its last comparison tells apart neighbors."""
+    if not path:
+        return choices[0]
+    pairs = zip(choices[::2], choices[1::2], strict=True)
+    return _select([path[-1].where(second, first) for first, second in pairs], path[:-1])
 
 
 def _pad(table: np.ndarray, n_rows: int) -> np.ndarray:
@@ -569,6 +595,8 @@ def _read_forest(
         return np.where(is_leaf, np.arange(n_nodes), children)
 
     trees, ids, targets, weights = weighted
+    if len({len(trees), len(ids), len(targets), len(weights)}) > 1:
+        raise node.refuse("the attributes of weights have different lengths")
     leaves = indices.find(np.asarray(trees, np.int64), np.asarray(ids, np.int64))
     if (leaves < 0).any():
         unknown_leaf = int(np.argmax(leaves < 0))
