@@ -26,9 +26,6 @@ N_FEATURES: Final = 5
 VALUES: Final = [-np.inf, -2, -1, -0.0, 0, 1, 2, np.inf, np.nan]
 """Values of features, which equal splits often."""
 
-Trees = list[dict[str, Any]]
-"""Nodes of a tree, each with its children or its weights by target."""
-
 
 def _grow(generator: np.random.Generator, modes: Sequence[str], depth: int, fraction: float) -> Any:
     """Random unbalanced tree, as nested dicts."""
@@ -287,6 +284,19 @@ def test_stumps_among_deep_trees() -> None:
     ]
     rows = _make_rows(30)
     np.testing.assert_array_equal(_run(_make_regressor(trees), rows), _predict(trees, rows))
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_many_trees_of_different_depths(n_targets: int) -> None:
+    trees = [
+        tree
+        for depth in (0, 1, 3, 12, 20)
+        for tree in _make_trees(20, depth=depth, fraction=0.7, n_targets=n_targets, seed=depth)
+    ]
+    trees = [trees[index] for index in np.random.default_rng(6).permutation(len(trees))]
+    rows = _make_rows(30)
+    result = _run(_make_regressor(trees, n_targets=n_targets), rows)
+    np.testing.assert_array_equal(result, _predict(trees, rows, n_targets))
 
 
 def test_trees_that_share_nodes() -> None:

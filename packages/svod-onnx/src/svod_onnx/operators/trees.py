@@ -52,6 +52,11 @@ _POSTS: Final = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 # without; 4 and 5 levels are slower again.
 _N_SELECTED_LEVELS: Final = 3
 """Number of levels whose nodes are all read, contiguously for all trees, and selected among."""
+_N_LANES: Final = 16
+"""Multiple of the number of trees in a group."""
+# In about the time of a kernel's launch, one row takes as many steps.
+_LEAST_SAVED_STEPS: Final = 256
+"""Number of steps of one row that a group of trees has to save."""
 # 1 GiB in float32.
 _MAX_TABLE: Final = 1 << 28
 """Largest number of elements of the leaf weights, nodes times targets."""
@@ -86,18 +91,24 @@ class _Forest:
     is_weighted: np.ndarray
     members: np.ndarray | None = None
 
-    def get_depth(self, node: Call) -> int:
-        """Number of steps after which every row is at a leaf."""
-        current, depth = np.unique(self.roots), 0
+    def get_depths(self, node: Call) -> np.ndarray:
+        """Number of steps after which every row is at a leaf, of each tree."""
+        n_nodes = len(self.features)
+        depths = np.zeros(len(self.roots), np.int64)
+        trees, nodes, depth = np.arange(len(self.roots)), self.roots, 0
         while True:
-            current = np.unique(np.concatenate([self.on_true[current], self.on_false[current]]))
             # Leaves are their own children; only inner nodes continue.
-            current = current[self.on_true[current] != current]
+            is_inner = self.on_true[nodes] != nodes
+            trees, nodes = trees[is_inner], nodes[is_inner]
+            if not nodes.size:
+                return depths
             depth += 1
-            if not current.size:
-                return depth
-            if depth > len(self.features):
+            depths[trees] = depth
+            if depth > n_nodes:
                 raise node.refuse("the trees have a cycle")
+            children = np.concatenate([self.on_true[nodes], self.on_false[nodes]])
+            # A node that is reached on several paths counts once.
+            trees, nodes = np.divmod(np.unique(np.tile(trees, 2) * n_nodes + children), n_nodes)
 
     def check(self, node: Call, n_features: object) -> None:
         """Check that all indices are in bounds."""
@@ -120,12 +131,12 @@ class _Forest:
     def score(self, node: Call, x: Tensor, aggregate: str) -> Tensor:
         """Aggregated leaf weights of each row, of shape (rows, targets)."""
         self.check(node, x.shape[1])
-        n_steps = self.get_depth(node)
+        depths = self.get_depths(node)
         if aggregate in ("SUM", "AVERAGE"):
-            total = self.sum_weights(x, n_steps)
+            total = self.sum_weights(x, depths)
             return total / len(self.roots) if aggregate == "AVERAGE" else total
         packed = self.pack(self.roots, *self.label_nodes())
-        leaves = packed.descend(x, n_steps)
+        leaves = packed.descend(x, depths.max(initial=0))
         weights = asarray_like(self.weights[packed.sources], x)[leaves]
         is_weighted = asarray_like(self.is_weighted[packed.sources], x)[leaves]
         is_min = aggregate == "MIN"
@@ -134,20 +145,25 @@ class _Forest:
         extremes = candidates.min(1) if is_min else candidates.max(1)
         return is_weighted.any(1).where(extremes, 0.0).cast(weights.dtype)
 
-    def sum_weights(self, x: Tensor, n_steps: int) -> Tensor:
+    def sum_weights(self, x: Tensor, depths: np.ndarray) -> Tensor:
         """Sum of the leaf weights of each row, of shape (rows, targets)."""
         trees, levels = self.label_nodes()
         n_targets = self.weights.shape[1]
         targets = self.find_separate_targets(trees) if n_targets > 1 else None
-        if targets is None:
-            packed = self.pack(self.roots, trees, levels)
-            leaves = packed.descend(x, n_steps)
-            return asarray_like(self.weights[packed.sources], x)[leaves].sum(1)
-        # Boosted trees of several classes: only one column of the weights is read for a tree.
-        packed = self.pack(self.roots[np.argsort(targets, kind="stable")], trees, levels)
-        leaves = packed.descend(x, n_steps)
-        weights = asarray_like(self.weights.sum(1)[packed.sources], x)[leaves]
-        return weights.reshape(x.shape[0], n_targets, -1).sum(2)
+        if targets is not None:
+            # Boosted trees of several classes: only one column of the weights is read for a tree.
+            packed = self.pack(self.roots[np.argsort(targets, kind="stable")], trees, levels)
+            leaves = packed.descend(x, int(depths.max(initial=0)))
+            weights = asarray_like(self.weights.sum(1)[packed.sources], x)[leaves]
+            return weights.reshape(x.shape[0], n_targets, -1).sum(2)
+        packed = self.pack(self.roots, trees, levels)
+        weights = asarray_like(self.weights[packed.sources], x)
+        # The nodes of all groups are in one table, so a group reads rows of it.
+        sums = [
+            weights[packed.descend(x, int(depths[group[0]]), group)].sum(1)
+            for group in _group_by_depth(depths)
+        ]
+        return sum(sums[1:], sums[0])
 
     def find_separate_targets(self, trees: np.ndarray) -> np.ndarray | None:
         """Target of each tree if a tree has weights for one target, and each target as many trees.
@@ -292,15 +308,15 @@ class _PackedNodes:
     has_missing: bool
     is_opposite: bool
 
-    def descend(self, x: Tensor, n_steps: int) -> Tensor:
-        """Leaf of each row in each tree, of shape (rows, trees)."""
+    def descend(self, x: Tensor, n_steps: int, roots: np.ndarray | None = None) -> Tensor:
+        """Leaf of each row in each tree, or in the trees of `roots`, of shape (rows, trees)."""
         size = 1 << self.shifts[0]
         words = asarray_like(_pad(self.words, size), x)
         splits = asarray_like(_pad(self.splits, size), x).cast(x.dtype)
         members = None if self.members is None else asarray_like(self.members, x).cast(x.dtype)
-        nodes = asarray_like(np.arange(self.n_roots), x, "int32").reshape(1, -1)
-        nodes = nodes.expand(x.shape[0], self.n_roots)
-        level, path = np.arange(self.n_roots)[None], list[Tensor]()
+        level = (np.arange(self.n_roots) if roots is None else roots)[None]
+        nodes = asarray_like(level, x, "int32").expand(x.shape[0], level.shape[1])
+        path = list[Tensor]()
         for step in range(n_steps if self.comparisons else 0):
             if step < _N_SELECTED_LEVELS:
                 word, split = (
@@ -328,7 +344,7 @@ class _PackedNodes:
         first = (self.words[level] & ((1 << self.shifts[0]) - 1)).astype(np.int64)
         # A leaf, which is its own child, has no second one.
         second = np.where(first == level, level, first | 1)
-        return np.stack([first, second], axis=1).reshape(-1, self.n_roots)
+        return np.stack([first, second], axis=1).reshape(-1, level.shape[1])
 
     def get_features(self, words: Tensor, x: Tensor) -> Tensor:
         """Input columns that nodes compare."""
@@ -352,6 +368,26 @@ class _PackedNodes:
             case _:
                 assert members is not None
                 return (value.unsqueeze(-1) == members).any(-1)
+
+
+def _group_by_depth(depths: np.ndarray) -> list[np.ndarray]:
+    """Indices of trees in groups of similar depth, the deepest tree of a group first.
+
+    All trees of a group take as many steps as its deepest one. A group costs a kernel.
+    """
+
+    def split(order: np.ndarray) -> list[np.ndarray]:
+        sizes = np.arange(_N_LANES, len(order) - _N_LANES + 1, _N_LANES)
+        if not sizes.size:
+            return [order]
+        deepest = depths[order[0]]
+        n_saved = (len(order) - sizes) * (deepest - depths[order[sizes]])
+        best = int(n_saved.argmax())
+        if n_saved[best] < max(_LEAST_SAVED_STEPS, 0.15 * len(order) * deepest):
+            return [order]
+        return split(order[: sizes[best]]) + split(order[sizes[best] :])
+
+    return split(np.argsort(-depths, kind="stable"))
 
 
 def _select(choices: Sequence[Tensor], path: Sequence[Tensor]) -> Tensor:
