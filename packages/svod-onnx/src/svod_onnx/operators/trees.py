@@ -242,7 +242,7 @@ class _Forest:
         inner = inner[np.lexsort((levels[inner], trees[inner]))]
         n_roots = len(roots)
         sources = np.concatenate(
-            [roots, roots[-1:] if n_roots % 2 else [], np.stack([first, second], 1)[inner].ravel()]
+            [roots, roots[: n_roots % 2], np.stack([first, second], 1)[inner].ravel()]
         ).astype(np.int64)
         first_pair = n_roots + n_roots % 2
         pairs = np.zeros(n_nodes, np.int64)
