@@ -9,7 +9,8 @@
 interleaved in one process; with one thread they are the least CPU times. `ratio` is onnxruntime's
 time over svod's: above 1, svod is faster. If the model has symbolic dimensions, that is the ratio for
 the first of its sizes; `third` is the ratio for the third, `sampled` for a size that is sampled with
-a seed, and `new` the time of the first run with that size, after runs with the three others.
+a seed, and `new` the time of the first run with that size, after runs with the three others. Models
+with constant weights are only compared.
 `cold` is the time to import the library, load the model and run it once with empty caches, `warm`
 the same in the next process, and `theirs` the same with onnxruntime. The memory is the peak of such
 a process. `difference` is the largest difference between the results, relative to the largest
@@ -74,6 +75,8 @@ def main() -> int:
     print(format_machine(machine), flush=True)
     rows: list[dict[str, Any]] = []
     for model in get_models(arguments.model):
+        if not model.is_timed:
+            continue
         rows.append({"model": model.name, "kind": model.kind, **_measure_apart(model, arguments)})
         print(
             format_table(HEAD, [_format_row(rows[-1])]).splitlines()[1], flush=True, file=sys.stderr
