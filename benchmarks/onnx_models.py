@@ -6,7 +6,11 @@
     python benchmarks/onnx_models.py --threads 1              one thread, measured by CPU time: for a busy machine
 
 `svod` and `onnxruntime` are the median times of one run, from numpy arrays to numpy arrays,
-interleaved in one process; `ratio` is onnxruntime's time over svod's: above 1, svod is faster.
+interleaved in one process; with one thread they are the least CPU times. `ratio` is onnxruntime's
+time over svod's: above 1, svod is faster. If the model has symbolic dimensions, that is the ratio for
+the first of its sizes; `third` is the ratio for the third, `sampled` for a size that is sampled with
+a seed, and `new` the time of the first run with that size, after runs with the three others. Models
+with constant weights are only compared.
 `cold` is the time to import the library, load the model and run it once with empty caches, `warm`
 the same in the next process, and `theirs` the same with onnxruntime. The memory is the peak of such
 a process. `difference` is the largest difference between the results, relative to the largest
@@ -25,6 +29,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -40,6 +45,9 @@ HEAD = (
     "svod",
     "onnxruntime",
     "ratio",
+    "third",
+    "sampled",
+    "new",
     "cold",
     "warm",
     "theirs",
@@ -48,9 +56,11 @@ HEAD = (
     "difference",
 )
 LEAST_ROUNDS = 5
+_SIZES = ("first", "second", "third", "sampled")
 MIB = 2**20
 
-Run = Callable[[], dict[str, Any]]
+Results = dict[str, Any]
+Run = Callable[[Mapping[str, Array]], Results]
 
 
 def main() -> int:
@@ -65,14 +75,18 @@ def main() -> int:
     print(format_machine(machine), flush=True)
     rows: list[dict[str, Any]] = []
     for model in get_models(arguments.model):
+        if not model.is_timed:
+            continue
         rows.append({"model": model.name, "kind": model.kind, **_measure_apart(model, arguments)})
         print(
             format_table(HEAD, [_format_row(rows[-1])]).splitlines()[1], flush=True, file=sys.stderr
         )
     print(format_table(HEAD, map(_format_row, rows)))
-    ratios = [row["ratio"] for row in rows if "ratio" in row]
-    if ratios:
-        print(f"geometric mean of {len(ratios)} ratios: {statistics.geometric_mean(ratios):.2f}")
+    for label in ("first", "third", "sampled"):
+        ratios = [row[label]["ratio"] for row in rows if label in row]
+        if ratios:
+            mean = statistics.geometric_mean(ratios)
+            print(f"geometric mean of {len(ratios)} ratios, {label} size: {mean:.2f}")
     print(
         write_json("onnx-models", {"machine": machine, "threads": arguments.threads, "rows": rows})
     )
@@ -140,13 +154,13 @@ def _run_child(task: str, model: RealModel, arguments: argparse.Namespace, cache
     return json.loads(output.splitlines()[-1])
 
 
-def _prepare_svod(path: Path, inputs: Mapping[str, Array], _n_threads: int) -> Run:
+def _prepare_svod(path: Path, _n_threads: int) -> Run:
     import svod_onnx
     from svod_tensor import Tensor
 
     model = svod_onnx.load(path)
 
-    def run() -> dict[str, Any]:
+    def run(inputs: Mapping[str, Array]) -> Results:
         results = model(**inputs)
         return {
             name: value.numpy() if isinstance(value, Tensor) else value
@@ -156,7 +170,7 @@ def _prepare_svod(path: Path, inputs: Mapping[str, Array], _n_threads: int) -> R
     return run
 
 
-def _prepare_onnxruntime(path: Path, inputs: Mapping[str, Array], n_threads: int) -> Run:
+def _prepare_onnxruntime(path: Path, n_threads: int) -> Run:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -164,16 +178,14 @@ def _prepare_onnxruntime(path: Path, inputs: Mapping[str, Array], n_threads: int
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    return lambda: dict(zip(names, session.run(None, dict(inputs)), strict=True))
+    return lambda inputs: dict(zip(names, session.run(None, dict(inputs)), strict=True))
 
 
-def _start(
-    prepare: Callable[[Path, Mapping[str, Array], int], Run],
-) -> Callable[..., dict[str, float]]:
+def _start(prepare: Callable[[Path, int], Run]) -> Callable[..., dict[str, float]]:
     def measure(model: RealModel, arguments: argparse.Namespace) -> dict[str, float]:
         path, inputs = fetch_model(model, arguments.folder), model.make_inputs()
         start = perf_counter()
-        prepare(path, inputs, arguments.threads)()
+        prepare(path, arguments.threads)(inputs)
         seconds = perf_counter() - start
         return {
             "seconds": seconds,
@@ -184,17 +196,36 @@ def _start(
 
 
 def _measure_runs(model: RealModel, arguments: argparse.Namespace) -> dict[str, Any]:
-    path, inputs = fetch_model(model, arguments.folder), model.make_inputs()
-    sides = {
-        "svod": _prepare_svod(path, inputs, arguments.threads),
-        "onnxruntime": _prepare_onnxruntime(path, inputs, arguments.threads),
-    }
-    difference = find_difference(sides["svod"](), sides["onnxruntime"]())
-    times = _time_in_turns(
-        sides, arguments.seconds, time.thread_time if arguments.threads == 1 else perf_counter
-    )
-    ratio = times["onnxruntime"] / times["svod"]
-    return {**times, "ratio": ratio, "difference": difference, "tolerance": model.tolerance}
+    path = fetch_model(model, arguments.folder)
+    ours = _prepare_svod(path, arguments.threads)
+    theirs = _prepare_onnxruntime(path, arguments.threads)
+    labels = dict(zip(_SIZES, _list_sizes(model), strict=False))
+    measurements: dict[str, Any] = {"difference": 0.0, "tolerance": model.tolerance}
+    inputs = {label: model.make_inputs(size) for label, size in labels.items()}
+    for feed in inputs.values():
+        start = perf_counter()
+        actual = ours(feed)
+        seconds = perf_counter() - start
+        measurements["difference"] = max(
+            measurements["difference"], find_difference(actual, theirs(feed))
+        )
+    if model.sizes:
+        measurements |= {"sizes": labels, "new": seconds}
+    for label in labels.keys() & {"first", "third", "sampled"}:
+        measurements[label] = _measure_turns(ours, theirs, inputs[label], arguments)
+    return measurements
+
+
+def _measure_turns(
+    ours: Run, theirs: Run, inputs: Mapping[str, Array], arguments: argparse.Namespace
+) -> dict[str, float]:
+    sides = {"svod": partial(ours, inputs), "onnxruntime": partial(theirs, inputs)}
+    times = _time_in_turns(sides, arguments.seconds, arguments.threads)
+    return {**times, "ratio": times["onnxruntime"] / times["svod"]}
+
+
+def _list_sizes(model: RealModel) -> list[int | None]:
+    return [*model.sizes, model.sample_size()] if model.sizes else [None]
 
 
 def find_difference(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
@@ -203,8 +234,8 @@ def find_difference(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> f
     Infinite if shapes or dtypes differ, or if any integer differs.
     """
     largest = 0.0
-    for name, theirs in expected.items():
-        ours = np.asarray(actual[name])
+    for name, value in expected.items():
+        ours, theirs = _to_array(actual[name]), _to_array(value)
         if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
             return float("inf")
         if not np.issubdtype(theirs.dtype, np.floating):
@@ -220,32 +251,44 @@ def find_difference(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> f
     return float(largest)
 
 
+def _to_array(value: Any) -> Array:
+    """Return the array of a result. The rows of a sequence of maps are the values of the maps."""
+    if isinstance(value, list) and value and isinstance(value[0], Mapping):
+        return np.array([list(row.values()) for row in value])
+    return np.asarray(value)
+
+
 def _compare(model: RealModel, arguments: argparse.Namespace) -> int:
     """Print the difference to onnxruntime's results, or the error; return 1 if it is too large."""
-    path, inputs = fetch_model(model, arguments.folder), model.make_inputs()
-    expected = _prepare_onnxruntime(path, inputs, arguments.threads)()
+    path = fetch_model(model, arguments.folder)
+    theirs = _prepare_onnxruntime(path, arguments.threads)
+    differences: list[float] = []
     try:
-        actual = _prepare_svod(path, inputs, arguments.threads)()
+        ours = _prepare_svod(path, arguments.threads)
+        for size in _list_sizes(model):
+            inputs = model.make_inputs(size)
+            differences.append(find_difference(ours(inputs), theirs(inputs)))
     except Exception as error:
         print(f"{model.name}: {type(error).__name__}: {error}", flush=True)
         return 1
-    difference = find_difference(actual, expected)
-    is_wrong = not difference <= model.tolerance
+    is_wrong = not max(differences) <= model.tolerance
+    values = " ".join(f"{difference:.1e}" for difference in differences)
     print(
-        f"{model.name}: {difference:.1e}{f' WRONG: above {model.tolerance:g}' if is_wrong else ''}",
+        f"{model.name}: {values}{f' WRONG: above {model.tolerance:g}' if is_wrong else ''}",
         flush=True,
     )
     return int(is_wrong)
 
 
 def _time_in_turns(
-    sides: Mapping[str, Run], seconds: float, clock: Callable[[], float]
+    sides: Mapping[str, Callable[[], Results]], seconds: float, n_threads: int
 ) -> dict[str, float]:
-    """Median seconds of each run.
+    """Median seconds of each run, or least CPU seconds with one thread.
 
     Each turn opens with untimed runs, since the caches hold the other library's data and its
     threads may still spin.
     """
+    clock = time.thread_time if n_threads == 1 else perf_counter
     times: dict[str, list[float]] = {name: [] for name in sides}
     end, n_rounds = perf_counter() + seconds, 0
     while n_rounds < LEAST_ROUNDS or perf_counter() < end:
@@ -256,7 +299,8 @@ def _time_in_turns(
                 run()
                 times[name].append(clock() - start)
         n_rounds += 1
-    return {name: statistics.median(samples) for name, samples in times.items()}
+    summarize = min if n_threads == 1 else statistics.median
+    return {name: summarize(samples) for name, samples in times.items()}
 
 
 _TASKS = {
@@ -271,12 +315,17 @@ def _format_row(row: Mapping[str, Any]) -> tuple[str, ...]:
     seconds = [format_time(start and start["seconds"]) for start in starts]
     memory = [f"{start['peak_bytes'] / MIB:.0f} MiB" if start else "-" for start in starts[1:]]
     if "error" in row:
-        return (row["model"], "-", "-", "-", *seconds, *memory, row["error"][:80])
+        return (row["model"], *["-"] * 6, *seconds, *memory, row["error"][:80])
     difference = f"{row['difference']:.1e}" + (
         " WRONG" if row["difference"] > row["tolerance"] else ""
     )
-    runs = (format_time(row["svod"]), format_time(row["onnxruntime"]), f"{row['ratio']:.2f}")
-    return (row["model"], *runs, *seconds, *memory, difference)
+    runs = (format_time(row["first"]["svod"]), format_time(row["first"]["onnxruntime"]))
+    ratios = [
+        f"{row[label]['ratio']:.2f}" if label in row else "-"
+        for label in ("first", "third", "sampled")
+    ]
+    new = format_time(row.get("new"))
+    return (row["model"], *runs, *ratios, new, *seconds, *memory, difference)
 
 
 if __name__ == "__main__":

@@ -99,6 +99,19 @@ def test_linear_models() -> None:
     _check(result, 1 / (1 + np.exp(np.concatenate([score, -score], 1))))
 
 
+def test_linear_models_ignore_surplus_coefficients() -> None:
+    rows, weights = ROWS[:2], np.array([[1, 2, 3], [0, -1, 1]], np.float32)
+    scores = rows @ weights.T + [0.5, -1.0]
+    attributes: dict[str, Any] = {
+        "coefficients": [*weights.ravel().tolist(), 9.0, 9.0, 9.0],
+        "intercepts": [0.5, -1.0],
+    }
+    _check(_run("LinearRegressor", rows, targets=2, **attributes)[0], scores)
+    labels, result = _run("LinearClassifier", rows, 2, classlabels_ints=[7, 8], **attributes)
+    assert labels.tolist() == [[7, 8][n] for n in scores.argmax(1)]
+    _check(result, scores)
+
+
 def test_encoders() -> None:
     numbers, words = np.array([3, 1, 5]), np.array(["b", "?", "a"], object)
     assert _run("OneHotEncoder", numbers, cats_int64s=[1, 3])[0].tolist() == [

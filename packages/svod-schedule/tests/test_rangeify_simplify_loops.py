@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from svod_dtype import float32, int32, int64
+from svod_dtype import float32, int8, int32, int64
 from svod_ir import (
     Op,
     UOp,
@@ -104,6 +104,20 @@ def test_sums_of_slices_are_computed_before_the_loop_that_reads_them() -> None:
     (loop,) = check(last)
     assert not list(loop.arg.body.iter_ops(Op.REDUCE_AXIS))
     assert (len(loop.src), loop.arg.n_sliced) == (3, 1)
+
+
+def test_integers_are_widened_inside_the_loop() -> None:
+    total, rows, weight = (
+        tensor(1, 2, 3, dtype=int32),
+        tensor(2, 100, 2, 3, dtype=int8),
+        tensor(3, 2, 3, dtype=int8),
+    )
+    wide_rows, wide_weight = make_cast(rows, int32), make_cast(weight, int32)
+    row, factor = make_parameter(wide_rows, 1, is_slice=True), make_parameter(wide_weight, 2)
+    body = UOp.sink(make_parameter(total, 0) * 3 + row * factor)
+    (last,) = make_loop(body, 100, (total, wide_rows, wide_weight), n_carried=1, n_sliced=1)
+    (loop,) = check(last)
+    assert loop.src[2:] == (rows, weight)
 
 
 def test_a_conditional_loop_reads_no_more_slices_than_it_needs() -> None:

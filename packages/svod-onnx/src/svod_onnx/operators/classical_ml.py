@@ -125,15 +125,21 @@ def _multiply(
     intercepts: list[float] | None,
     n_targets: int,
 ) -> Tensor:
-    """`x @ coefficients + intercepts`, in float32, of shape (rows, targets)."""
+    """`x @ coefficients + intercepts`, in float32, of shape (rows, targets).
+
+    Surplus coefficients are ignored.
+    """
     rows = x.cast("float32")
     # A vector is one row in this domain.
     rows = rows.reshape(1, -1) if x.ndim == 1 else rows
-    table = asarray_like(coefficients or [], x, "float32")
-    if table.size != n_targets * rows.shape[1]:
+    n_columns = cast("int", rows.shape[1])
+    values = coefficients or []
+    if len(values) < n_targets * n_columns:
         raise node.refuse(
-            f"expected {rows.shape[1]} columns x {n_targets} targets coefficients, got {table.size}"
+            f"expected {n_columns} columns x {n_targets} targets coefficients, got {len(values)}"
         )
+    # Old exporters repeat the table; onnxruntime reads its beginning too.
+    table = asarray_like(values[: n_targets * n_columns], x, "float32")
     scores = rows @ table.reshape(n_targets, -1).transpose(0, 1)
     if not intercepts:
         return scores
@@ -171,7 +177,7 @@ def linear_classifier(
     post_transform: str = "NONE",
 ) -> tuple[Tensor, Tensor] | Inline:
     """Class of each row, and the scores, of shape (rows, classes)."""
-    # The number of labels and of coefficients says the same.
+    # The number of intercepts or of coefficients says the same.
     del multi_class
     if classlabels_strings:
         return expand_string_labels(
@@ -180,7 +186,7 @@ def linear_classifier(
     labels = classlabels_ints or [0]
     n_features: Any = x.shape[-1]
     # Binary models may have the coefficients of only the second class.
-    n_scores = max(len(coefficients) // max(n_features, 1), 1)
+    n_scores = len(intercepts or ()) or max(len(coefficients) // max(n_features, 1), 1)
     return choose_class(
         node,
         _multiply(node, x, coefficients, intercepts, n_scores),

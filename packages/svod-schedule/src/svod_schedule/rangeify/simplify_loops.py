@@ -6,7 +6,8 @@ before → after, for a loop with the carry (x, w) that changes only x:
 
 Loops over the same operands are merged. A carry that no iteration changes becomes a constant
 operand, values without readers are removed, expensive loop-invariant values are hoisted out of the
-loop, and values that depend only on slices are computed for all slices at once. Stacked values that
+loop, and values that depend only on slices are computed for all slices at once. Integers that are
+widened before the loop are widened in its body instead. Stacked values that
 differ only in shape or axis order are stacked once. A short loop is unrolled, so that its
 iterations fuse with the graph around it; a SWITCH with a known choice is replaced by its branch."""
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from svod_ir import Op, UOp, make_empty, make_expand, make_reshape
+from svod_ir import Op, UOp, make_cast, make_empty, make_expand, make_reshape
 from svod_ir.loops import get_bodies, iter_nodes, list_free_variables
 from svod_ir.ops import MARKS
 from svod_ir.origins import make_images
@@ -97,6 +98,7 @@ def _simplify_loop(draft: LoopDraft) -> Mapping[int, UOp]:
     # batched.
     _batch(draft)
     _fold_operands(draft)
+    _narrow_operands(draft)
     _merge_operands(draft)
     _hoist(draft)
     draft.drop_operands()
@@ -172,6 +174,26 @@ def _fold_operands(draft: LoopDraft) -> None:
         operand = draft.operands[slot]
         if is_cheap_constant(operand):
             draft.replace(slot, draft.take_slice(operand))
+
+
+def _narrow_operands(draft: LoopDraft) -> None:
+    """Widen integer operands inside the body.
+
+    Each iteration then reads fewer bytes, and an integer product sees the dtypes that the
+    processor's dot-product instructions need. Floats are not narrowed: some targets widen them in
+    many instructions.
+    """
+    for slots, is_sliced in ((draft.constants, False), (draft.sliced, True)):
+        for slot in list(slots):
+            operand = draft.operands[slot]
+            if operand.op is Op.CAST and _is_widened_integer(operand):
+                narrow = draft.add_operand(operand.source, is_sliced=is_sliced)
+                draft.replace(slot, make_cast(narrow, operand.dtype))
+
+
+def _is_widened_integer(cast: UOp) -> bool:
+    before, after = cast.source.dtype, cast.dtype
+    return before.is_int and after.is_int and before.itemsize < after.itemsize
 
 
 def _merge_operands(draft: LoopDraft) -> None:
