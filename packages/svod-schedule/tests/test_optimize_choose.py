@@ -339,6 +339,15 @@ def test_softmax_of_many_rows_is_split_by_rows(make_kernel: MakeKernel) -> None:
     assert all(thread in n.ranges for n in scheduler.sink.iter_ops(Op.REDUCE))
 
 
+def test_vectors_overlap_along_a_row_in_private_memory(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(softmax(tensor(1, 6, 500)))
+    chosen = choose(kernel, replace(AVX512, cores=1))
+    assert any(n.op is Op.DEFINE_REG for n in kernel.toposort())
+    # The loop that fills the row, and the one that stores it.
+    assert [o.axis for o in opts_of(chosen, OptOp.OVERLAP)] == [1, 2]
+    assert not opts_of(chosen, OptOp.PADTO)
+
+
 def look_up(dtype: DType) -> UOp:
     positions = make_alu(Op.ADD, tensor(2, 256, dtype=int32), tensor(3, 256, dtype=int32))
     return make_gather(tensor(1, 100, dtype=dtype), positions, 0)

@@ -225,7 +225,7 @@ class Scheduler:
     def _overlap(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, _OUTPUT)
         amount = self._amount(opt, axis, self.target.max_upcast)
-        self._check_repeatable(opt)
+        self._check_repeatable(opt, axis)
         self._check_no_row(opt, axis)
         if int(axis.stop.vmin) < amount:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
@@ -244,21 +244,22 @@ class Scheduler:
         if Op.DEFINE_LOCAL in filled:
             raise OptError(opt=opt, reason="shared memory holds one tile at a time")
 
-    def _check_repeatable(self, opt: Opt, *, by_rows: bool = False) -> None:
-        """Refuse to compute results twice if the kernel reads its own output."""
-        if self._reads_own_results(by_rows=by_rows):
+    def _check_repeatable(self, opt: Opt, axis: UOp) -> None:
+        """Refuse to compute results twice if that would change them."""
+        if not self._is_repeatable(axis):
             raise OptError(opt=opt, reason="the kernel reads what it writes")
 
-    def _reads_own_results(self, *, by_rows: bool = False) -> bool:
-        """Whether the kernel reads memory that it writes; `by_rows` ignores private memory, which is
-        filled anew for each row.
+    def _is_repeatable(self, axis: UOp) -> bool:
+        """Whether an iteration of `axis` may run twice: it reads nothing that it writes, except for
+        private memory that it fills anew.
         """
-        written = {n.location.memory for n in self._order if n.op is Op.STORE}
-        if by_rows:
-            written = {memory for memory in written if memory.op is not Op.DEFINE_REG}
-        return any(
-            n.op is Op.INDEX and n.memory.unordered in written
-            for node in self._order
+        stores = [n for n in self._order if n.op is Op.STORE and axis in n.ranges]
+        written = {n.location.memory.unordered for n in stores}
+        return not any(
+            n.op is Op.INDEX
+            and n.memory.unordered in written
+            and not _is_filled_anew(n.memory, axis)
+            for node in UOp.sink(*stores).toposort()
             for n in (node.src[1:] if node.op is Op.STORE else node.src)
         )
 
@@ -297,7 +298,7 @@ class Scheduler:
         amount, size = self._amount(opt, axis, MAX_SPLIT), axis.stop
         is_even = divide_size(exact_trips(axis), amount) is not None
         if not is_even:
-            self._check_repeatable(opt)
+            self._check_repeatable(opt, axis)
         if int(size.vmin) <= amount:
             raise OptError(opt=opt, reason=f"the axis may have a size of {amount} or less")
         outer = axis.with_src(((size + (amount - 1)) // amount,))
@@ -349,7 +350,7 @@ class Scheduler:
         if isinstance(size, int) and size % amount == 0:
             # A contiguous part for each thread: interleaved ones would share cache lines.
             return self._split(axis, amount, AxisType.THREAD, is_top=True)
-        self._check_repeatable(opt, by_rows=True)
+        self._check_repeatable(opt, axis)
         if int(axis.stop.vmin) < amount:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
         # The last part is shifted back as an overlapping tile is. Two threads then write the same
@@ -441,7 +442,7 @@ class Scheduler:
         # The depth first: the layout names the reduction as a node, which tiling an axis replaces.
         sink = take_depth(self.sink, layout, core)
         for axis, amount, kind in tiles:
-            sink = take_tile(sink, axis, amount, kind, is_repeatable=not self._reads_own_results())
+            sink = take_tile(sink, axis, amount, kind, is_repeatable=self._is_repeatable(axis))
         return sink
 
     def _forbid_locals(self, opt: Opt) -> UOp:
@@ -462,3 +463,8 @@ class Scheduler:
         if is_top:
             return replace_range(self.sink, axis, inner * to_node(n_parts) + outer, (inner, outer))
         return replace_range(self.sink, axis, outer * amount + inner, (outer, inner))
+
+
+def _is_filled_anew(memory: UOp, axis: UOp) -> bool:
+    """Whether private memory is filled in each iteration of `axis`, before it is read."""
+    return memory.op is Op.AFTER and memory.unordered.op is Op.DEFINE_REG and axis in memory.ranges
