@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -125,26 +125,34 @@ class WeightReader:
         return numpy_helper.to_array(message).astype(HOST_TYPES[tensor.data_type], copy=False)
 
     def _map_external(self, tensor: onnx.TensorProto) -> memoryview:
-        entries = {entry.key: entry.value for entry in tensor.external_data}
+        entries: dict[str, Any] = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
         if self.folder is None:
             raise self._refuse(
                 tensor, f"has external data in {location!r}: load the model by its path"
             )
         folder = self.folder.resolve()
+        if not isinstance(location, str):  # protobuf returns bytes for invalid UTF-8
+            raise self._refuse(tensor, f"has external data in {location!r}, which is not UTF-8")
         # A path that leaves the folder, through ".." or a link, would let a model read any file of
         # its user.
-        path = (folder / location).resolve()
+        try:
+            path = (folder / location).resolve()
+        # A path with a null character, or links that form a circle.
+        except (OSError, ValueError, RuntimeError) as error:
+            raise self._refuse(
+                tensor, f"has external data in {location!r}, which is not a path: {error}"
+            ) from error
         if not location or not path.is_relative_to(folder) or path == folder:
             raise self._refuse(
                 tensor, f"has external data in {location!r}, which is outside the model's folder"
             )
         if path not in self._files:
-            if not path.is_file():
-                raise self._refuse(
-                    tensor, f"has external data in {location!r}, which does not exist"
-                )
             try:
+                if not path.is_file():
+                    raise self._refuse(
+                        tensor, f"has external data in {location!r}, which does not exist"
+                    )
                 self._files[path] = map_file(path)
             except OSError as error:
                 problem = (

@@ -47,8 +47,8 @@ __all__ = [
 @operator("Constant")
 def constant(
     *,
-    value: Any = None,
-    sparse_value: Any = None,
+    value: np.ndarray | None = None,
+    sparse_value: np.ndarray | None = None,
     value_float: float | None = None,
     value_floats: Sequence[float] | None = None,
     value_int: int | None = None,
@@ -251,7 +251,7 @@ def range_(start: Known, limit: Known, delta: Known) -> Tensor:
 
 
 @operator("ConstantOfShape")
-def constant_of_shape(input: Ints, *, value: Any = None) -> Tensor:
+def constant_of_shape(input: Ints, *, value: np.ndarray | None = None) -> Tensor:
     """Tensor of a shape filled with `value`, by default 0 in float32."""
     element = np.zeros(1, np.float32) if value is None else value
     # Broadcast lazily, instead of allocating a buffer of the shape.
