@@ -34,7 +34,7 @@ import numpy as np
 import onnx
 import onnx.parser
 from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 from onnx import TensorProto, helper, numpy_helper
 
 import svod_onnx
@@ -781,7 +781,7 @@ def _run(source: Any, base: Base, seed: int) -> tuple[Outcome, Any, Any]:
             }
     except DOCUMENTED as error:
         return Outcome("refused", type(error).__name__, is_loaded), inputs, None
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         frames = [
             f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
             for frame in traceback.extract_tb(error.__traceback__)
@@ -802,7 +802,7 @@ def _compare_with_onnxruntime(message: bytes, inputs: Any, results: Any) -> Outc
     try:
         session = ort.InferenceSession(message, options, providers=["CPUExecutionProvider"])
         expected = session.run(list(results), inputs)
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         return Outcome("onnxruntime refuses", type(error).__name__)
     for (name, value), other in zip(results.items(), expected, strict=True):
         if not isinstance(value, np.ndarray) or not isinstance(other, np.ndarray):

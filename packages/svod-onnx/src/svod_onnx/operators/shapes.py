@@ -57,15 +57,17 @@ def constant(
     value_strings: Sequence[str] | None = None,
 ) -> Value:
     """Value of the attribute that is set."""
-    if value is not None:
-        return value
-    if sparse_value is not None:
-        return sparse_value
-    if value_float is not None or value_floats is not None:
-        return np.array(value_float if value_floats is None else value_floats, np.float32)
-    if value_int is not None or value_ints is not None:
-        return np.array(value_int if value_ints is None else value_ints, np.int64)
-    return np.array(value_string if value_strings is None else value_strings, object)
+    values: list[np.ndarray] = [x for x in (value, sparse_value) if x is not None]
+    # Of two attributes, runtimes would choose different ones.
+    for dtype, alternatives in (
+        (np.float32, (value_float, value_floats)),
+        (np.int64, (value_int, value_ints)),
+        (object, (value_string, value_strings)),
+    ):
+        values += [np.array(x, dtype) for x in alternatives if x is not None]
+    if len(values) != 1:
+        raise ValueError(f"expected one value, got {len(values)}")
+    return values[0]
 
 
 @operator("Reshape", since=5)

@@ -126,9 +126,11 @@ def tf_idf_vectorizer(
     changed: dict[str, Any] = {
         "max_skip_count": min(attributes.max_skip_count, x.shape[-1] if x.ndim else 1),
         "ngram_indexes": indexes.tolist(),
+        # The reference implementation fails without weights, which are 1 by default.
+        "weights": [
+            attributes.weights[column] if attributes.weights else 1.0 for column in columns
+        ],
     }
-    if attributes.weights:
-        changed["weights"] = [attributes.weights[column] for column in columns]
     compact = replace(node.node, attributes={**node.node.attributes, **changed}, message=None)
     (counts,) = cast("tuple[np.ndarray, ...]", compute_on_host(compact, [x]))
     result = np.zeros((*counts.shape[:-1], int(columns[-1]) + 1), counts.dtype)
