@@ -687,8 +687,8 @@ def make_mutant(seed: int, bases: Sequence[Base]) -> tuple[Base, bytes]:
         for _ in range(rng.choice([1, 1, 1, 2, 3])):
             try:
                 rng.choice(MUTATIONS)(rng, model, donor)
-            except (ValueError, TypeError, OverflowError):
-                continue  # a value that protobuf does not store
+            except (ValueError, TypeError, OverflowError, IndexError):
+                continue  # a value that protobuf does not store, or a graph without outputs
         message = model.SerializePartialToString()
         if rng.randrange(20):
             return base, message

@@ -187,6 +187,25 @@ def test_tf_idf_takes_no_steps_for_skip_counts_and_columns_without_ngrams(
     assert np.flatnonzero(result).tolist() == [0, column]
 
 
+@pytest.mark.parametrize("counts", [[0, 1 << 31], [1, 0], [-1]], ids=str)
+def test_tf_idf_offsets_outside_of_the_pool_are_rejected(
+    run_node: Callable[..., list[np.ndarray]], counts: list[int]
+) -> None:
+    with pytest.raises(NodeError, match="ngram_counts must be offsets into the pool of 2 items"):
+        run_node(
+            "TfIdfVectorizer",
+            [np.array([7, 9, 7])],
+            9,
+            mode="TF",
+            min_gram_length=1,
+            max_gram_length=2,
+            max_skip_count=0,
+            ngram_counts=counts,
+            ngram_indexes=[0, 1],
+            pool_int64s=[9, 7],
+        )
+
+
 def test_tf_idf_of_many_ngrams(run_node: Callable[..., list[np.ndarray]]) -> None:
     n = 30000  # more than a node's message keeps
     (result,) = run_node(

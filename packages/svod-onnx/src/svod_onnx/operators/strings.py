@@ -123,6 +123,12 @@ def tf_idf_vectorizer(
     columns, indexes = np.unique(np.array(attributes.ngram_indexes, np.int64), return_inverse=True)
     if columns.size == 0 or columns[0] < 0:
         raise node.refuse("ngram_indexes must be nonnegative, and not empty")
+    n_items = len(attributes.pool_int64s or attributes.pool_strings)
+    offsets = [0, *attributes.ngram_counts, n_items]
+    if offsets != sorted(offsets):
+        raise node.refuse(
+            f"ngram_counts must be offsets into the pool of {n_items} items, in ascending order"
+        )
     changed: dict[str, Any] = {
         "max_skip_count": min(attributes.max_skip_count, x.shape[-1] if x.ndim else 1),
         "ngram_indexes": indexes.tolist(),
