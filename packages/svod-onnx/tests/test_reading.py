@@ -201,6 +201,9 @@ def _weight(**fields: Any) -> TensorProto:
     [
         (_weight(dims=[1 << 40], raw_data=b"\0" * 8), "needs 4398046511104 bytes, got 8"),
         (_weight(dims=[1 << 62, 1 << 62], raw_data=b"\0" * 8), "got 8"),
+        (_weight(dims=[0, 1 << 62, 8], raw_data=b""), "has the invalid shape"),
+        (_weight(dims=[1] * 65, raw_data=b"\0" * 4), "has the invalid shape"),
+        (_weight(dims=[0, 1 << 62, 8], data_type=TensorProto.INT4, raw_data=b""), "invalid shape"),
         (_weight(dims=[-2], raw_data=b"\0" * 8), "has the invalid shape"),
         (_weight(dims=[3], float_data=[1.0]), "cannot be decoded"),
         (_weight(dims=[2], raw_data=b"\0" * 8, data_type=77), "type 77"),
@@ -215,14 +218,15 @@ def test_inconsistent_weights_are_rejected(weight: TensorProto, problem: str) ->
     assert "'w'" in str(caught.value)
 
 
-def test_a_sparse_tensor_with_a_huge_shape_is_rejected() -> None:
+@pytest.mark.parametrize("dims", [[1 << 40], [0, 1 << 62, 8]], ids=str)
+def test_a_sparse_tensor_with_a_huge_shape_is_rejected(dims: list[int]) -> None:
     values, indices = (
         numpy_helper.from_array(np.ones(1, np.float32), "w"),
         numpy_helper.from_array(np.array([5]), "i"),
     )
     model = _make_model(helper.make_node("Identity", ["x"], ["y"]))
-    model.graph.sparse_initializer.add(values=values, indices=indices, dims=[1 << 40])
-    with pytest.raises(ModelFileError, match="cannot become dense"):
+    model.graph.sparse_initializer.add(values=values, indices=indices, dims=dims)
+    with pytest.raises(ModelFileError, match=r"cannot become dense|invalid shape"):
         svod_onnx.load(model)
 
 

@@ -50,12 +50,8 @@ class Inputs:
         for info in self._by_name.values():
             if info.kind == "optional":
                 continue
-            if (
-                info.kind != "tensor"
-                or info.key_type
-                or info.element_type == STRING
-                or info.shape is None
-            ):
+            carrier = find_carrier(info.element_type)
+            if info.kind != "tensor" or info.key_type or carrier is None or info.shape is None:
                 raise self.refuse(f"input {info.name!r} is not a tensor of numbers of a known rank")
             shape: list[int] = []
             for axis in range(len(info.shape)):
@@ -64,8 +60,6 @@ class Inputs:
                     raise self.refuse(f"no size for the dimension {name!r} of input {info.name!r}")
                 shape.append(cast("int", size) if name is None else sizes[name])
             dtype = HOST_TYPES.get(info.element_type)
-            carrier = find_carrier(info.element_type)
-            assert carrier is not None, info
             arrays[info.name] = np.zeros(shape, carrier.numpy if dtype is None else dtype)
         return arrays
 

@@ -84,10 +84,15 @@ class WeightReader:
         n_bytes = -(-prod(shape) // per_byte) * dtype.itemsize
         if data.nbytes != n_bytes:
             raise self._refuse(tensor, f"of shape {shape} needs {n_bytes} bytes, got {data.nbytes}")
-        if per_byte > 1:
-            return self._unpack(tensor, data)
-        # ONNX stores little-endian elements; on such machines this is a view of the file.
-        return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
+        try:
+            if per_byte > 1:
+                return self._unpack(tensor, data)
+            # ONNX stores little-endian elements; on such machines this is a view of the file.
+            array = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False)
+            return array.reshape(shape)
+        # numpy refuses some shapes without elements, and more than 64 axes.
+        except ValueError as error:
+            raise self._refuse(tensor, f"has the invalid shape {shape}: {error}") from error
 
     def read_sparse(self, sparse: onnx.SparseTensorProto) -> np.ndarray:
         """Elements of a sparse tensor as a dense array.
@@ -103,14 +108,16 @@ class WeightReader:
                 sparse.values,
                 f"has {values.size} elements, and cannot become dense with shape {shape}",
             )
-        dense = np.zeros(shape, values.dtype)
         try:
+            dense = np.zeros(shape, values.dtype)
             if indices.ndim == 1:
                 dense.reshape(-1)[indices] = values
             else:
                 dense[tuple(indices.T)] = values
         except (IndexError, ValueError) as error:
-            raise self._refuse(sparse.values, f"has invalid indices: {error}") from error
+            raise self._refuse(
+                sparse.values, f"has an invalid shape or indices: {error}"
+            ) from error
         return dense
 
     def _read_fields(self, tensor: onnx.TensorProto, shape: tuple[int, ...]) -> np.ndarray:
