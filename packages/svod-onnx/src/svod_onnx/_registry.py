@@ -242,7 +242,7 @@ _ATTRIBUTE_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
 """Types of the values of an attribute, or of the items of its list, by annotation."""
 
 
-def _check_attribute(name: str, value: object, annotation: str) -> None:
+def _check_attribute(name: str, value: Any, annotation: str) -> None:
     """Check the type of an attribute, which a model's file states for each node.
 
     Raises:
@@ -264,9 +264,9 @@ def _check_attribute(name: str, value: object, annotation: str) -> None:
 
 
 def _name_type(value: object) -> str:
-    if isinstance(value, list) and value:
-        return f"list[{type(cast('list[object]', value)[0]).__name__}]"
-    return type(value).__name__
+    name = type(value).__name__
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return f"list[{type(items[0]).__name__}]" if items else name
 
 
 def _get_type(function: Callable[..., object], annotation: object) -> type:
