@@ -11,7 +11,7 @@ from svod_onnx._graph import ValueInfo
 from svod_onnx._registry import Value
 from svod_onnx._size_variables import name_axis
 from svod_onnx._types import HOST_TYPES, STRING, find_carrier, is_host_type
-from svod_onnx._values import to_tensor
+from svod_onnx._values import is_opaque, to_tensor
 from svod_onnx.errors import ModelInputError
 from svod_tensor import Tensor
 
@@ -110,7 +110,7 @@ class Inputs:
         if isinstance(value, np.ndarray):
             array = cast("np.ndarray", value)
             # Before the conversion: a wider dtype carries int4, and holds other values too.
-            if not is_host_type(array.dtype, info.element_type):
+            if is_opaque(array) or not is_host_type(array.dtype, info.element_type):
                 raise self.refuse(
                     f"input {info.name!r}: expected dtype {host_type or info.dtype}, got {array.dtype}"
                 )

@@ -242,7 +242,7 @@ _ATTRIBUTE_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
 """Types of the values of an attribute, or of the items of its list, by annotation."""
 
 
-def _check_attribute(name: str, value: Any, annotation: str) -> None:
+def _check_attribute(name: str, value: object, annotation: str) -> None:
     """Check the type of an attribute, which a model's file states for each node.
 
     Raises:
@@ -254,13 +254,16 @@ def _check_attribute(name: str, value: Any, annotation: str) -> None:
     # An operator may declare other types, such as Any, and checks them itself.
     if types is None:
         return
-    is_valid = (
-        isinstance(value, list) and all(isinstance(x, types) for x in cast("list[object]", value))
-        if item
-        else isinstance(value, types)
-    )
-    if not is_valid:
+    if not _has_type(value, types, is_list=item is not None):
         raise TypeError(f"attribute {name!r} must be {declared}, got {_name_type(value)}")
+
+
+def _has_type(value: object, types: type | tuple[type, ...], *, is_list: bool) -> bool:
+    if not is_list:
+        return isinstance(value, types)
+    return isinstance(value, list) and all(
+        isinstance(item, types) for item in cast("list[object]", value)
+    )
 
 
 def _name_type(value: object) -> str:
