@@ -230,6 +230,18 @@ def test_a_sparse_tensor_with_a_huge_shape_is_rejected(dims: list[int]) -> None:
         svod_onnx.load(model)
 
 
+@pytest.mark.parametrize("indices", [np.array(5), np.array([9]), np.array([0.5])], ids=str)
+def test_a_sparse_tensor_with_invalid_indices_is_rejected(indices: np.ndarray) -> None:
+    model = _make_model(helper.make_node("Identity", ["x"], ["y"]))
+    model.graph.sparse_initializer.add(
+        values=numpy_helper.from_array(np.ones(1, np.float32), "w"),
+        indices=numpy_helper.from_array(indices, "i"),
+        dims=[8],
+    )
+    with pytest.raises(ModelFileError, match="invalid shape or indices"):
+        svod_onnx.load(model)
+
+
 _NODE = helper.make_node
 
 

@@ -114,7 +114,8 @@ class WeightReader:
                 dense.reshape(-1)[indices] = values
             else:
                 dense[tuple(indices.T)] = values
-        except (IndexError, ValueError) as error:
+        # A scalar as indices is a TypeError, indices that are not integers an IndexError.
+        except (IndexError, TypeError, ValueError) as error:
             raise self._refuse(
                 sparse.values, f"has an invalid shape or indices: {error}"
             ) from error
