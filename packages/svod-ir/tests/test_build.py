@@ -183,6 +183,8 @@ def test_expand_repeats_only_axes_of_size_one() -> None:
         match=r"the target shape \(2, 5, 1\) must have as many dimensions as the shape \(2, 1\)",
     ):
         make_expand(x, (2, 5, 1))
+    with pytest.raises(ShapeError, match=r"negative dimensions are not allowed: \(2, -5\)"):
+        make_expand(x, (2, -5))
     assert make_expand(x, (2, 0)).shape == (2, 0)
 
 

@@ -247,3 +247,15 @@ def test_a_double_for_a_float_is_an_error(order: str) -> None:
     model(x=np.ones(2, np.float32))
     with pytest.raises(ModelInputError, match="input 'x': expected dtype float32, got float64"):
         model(x=np.ones(2, order + "f8"))
+
+
+def test_strings_for_an_input_of_numbers_are_rejected() -> None:
+    model = svod_onnx.load(
+        _make(
+            [helper.make_node("Neg", ["x"], ["y"])],
+            {"x": TensorProto.FLOAT},
+            {"y": TensorProto.FLOAT},
+        )
+    )
+    with pytest.raises(ModelInputError, match="input 'x': expected dtype float32, got object"):
+        model(x=np.array(["a"], object))

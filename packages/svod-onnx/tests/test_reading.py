@@ -132,6 +132,8 @@ def test_external_data_is_memory_mapped(tmp_path: Path) -> None:
         ({"location": "link.bin"}, "outside the model's folder"),
         ({"location": ""}, "outside the model's folder"),
         ({"location": "nothing.bin"}, "which does not exist"),
+        ({"location": "weights\0.bin"}, "which is not a path"),
+        ({"location": "n" * 300}, "which cannot be read"),
         ({"offset": "-8"}, "external data in bytes -8"),
         (
             {"offset": "4096", "length": "99999999999"},
@@ -158,6 +160,13 @@ def test_external_data_needs_the_path_of_the_model(tmp_path: Path) -> None:
     path = _save_with_external_data(tmp_path, np.ones(3, np.float32), offset="4096")
     with pytest.raises(ModelFileError, match="load the model by its path"):
         svod_onnx.load(path.read_bytes())
+
+
+def test_an_external_location_in_invalid_utf8_is_rejected(tmp_path: Path) -> None:
+    path = _save_with_external_data(tmp_path, np.ones(3, np.float32), offset="4096")
+    path.write_bytes(path.read_bytes().replace(b"weights.bin", b"weights\xff\xffin"))
+    with pytest.raises(ModelFileError, match="which is not UTF-8"):
+        svod_onnx.load(path)
 
 
 @pytest.mark.parametrize("missing", [1, 10, 4500, 19990])
@@ -192,6 +201,9 @@ def _weight(**fields: Any) -> TensorProto:
     [
         (_weight(dims=[1 << 40], raw_data=b"\0" * 8), "needs 4398046511104 bytes, got 8"),
         (_weight(dims=[1 << 62, 1 << 62], raw_data=b"\0" * 8), "got 8"),
+        (_weight(dims=[0, 1 << 62, 8], raw_data=b""), "has the invalid shape"),
+        (_weight(dims=[1] * 65, raw_data=b"\0" * 4), "has the invalid shape"),
+        (_weight(dims=[0, 1 << 62, 8], data_type=TensorProto.INT4, raw_data=b""), "invalid shape"),
         (_weight(dims=[-2], raw_data=b"\0" * 8), "has the invalid shape"),
         (_weight(dims=[3], float_data=[1.0]), "cannot be decoded"),
         (_weight(dims=[2], raw_data=b"\0" * 8, data_type=77), "type 77"),
@@ -206,14 +218,27 @@ def test_inconsistent_weights_are_rejected(weight: TensorProto, problem: str) ->
     assert "'w'" in str(caught.value)
 
 
-def test_a_sparse_tensor_with_a_huge_shape_is_rejected() -> None:
+@pytest.mark.parametrize("dims", [[1 << 40], [0, 1 << 62, 8]], ids=str)
+def test_a_sparse_tensor_with_a_huge_shape_is_rejected(dims: list[int]) -> None:
     values, indices = (
         numpy_helper.from_array(np.ones(1, np.float32), "w"),
         numpy_helper.from_array(np.array([5]), "i"),
     )
     model = _make_model(helper.make_node("Identity", ["x"], ["y"]))
-    model.graph.sparse_initializer.add(values=values, indices=indices, dims=[1 << 40])
-    with pytest.raises(ModelFileError, match="cannot become dense"):
+    model.graph.sparse_initializer.add(values=values, indices=indices, dims=dims)
+    with pytest.raises(ModelFileError, match=r"cannot become dense|invalid shape"):
+        svod_onnx.load(model)
+
+
+@pytest.mark.parametrize("indices", [np.array(5), np.array([9]), np.array([0.5])], ids=str)
+def test_a_sparse_tensor_with_invalid_indices_is_rejected(indices: np.ndarray) -> None:
+    model = _make_model(helper.make_node("Identity", ["x"], ["y"]))
+    model.graph.sparse_initializer.add(
+        values=numpy_helper.from_array(np.ones(1, np.float32), "w"),
+        indices=numpy_helper.from_array(indices, "i"),
+        dims=[8],
+    )
+    with pytest.raises(ModelFileError, match="invalid shape or indices"):
         svod_onnx.load(model)
 
 
@@ -348,6 +373,81 @@ def test_invalid_nodes_are_rejected(node: onnx.NodeProto, problem: str) -> None:
     model.opset_import[0].version = 28
     with pytest.raises(NodeError, match=problem):
         svod_onnx.load(model)(x=[1.0])
+
+
+@pytest.mark.parametrize(
+    ("operator", "name", "value", "problem"),
+    [
+        ("Softmax", "axis", "last", "attribute 'axis' must be int, got str"),
+        ("Elu", "alpha", [1.0, 2.0], r"attribute 'alpha' must be float, got list\[float\]"),
+        ("ReduceSum", "axes", ["x"], r"attribute 'axes' must be list\[int\], got list\[str\]"),
+        ("Pad", "mode", 3, "attribute 'mode' must be str, got int"),
+    ],
+)
+def test_attributes_of_another_type_are_rejected(
+    operator: str, name: str, value: Any, problem: str
+) -> None:
+    model = _make_model(helper.make_node(operator, ["x"], ["y"], **{name: value}))
+    model.opset_import[0].version = 2
+    with pytest.raises(NodeError, match=problem):
+        svod_onnx.load(model)(x=[1.0])
+
+
+@pytest.mark.parametrize(
+    ("operator", "operands", "problem"),
+    [
+        ("CastLike", ["x", "s"], "operand 's' must not be a sequence"),
+        ("Pow", ["s", "x"], "operand 's' must not be a sequence"),
+        ("Reshape", ["x", "s"], "operand 's' must not be a sequence"),
+        ("Range", ["s", "x", "x"], "operand 's' must not be a sequence"),
+        ("Neg", ["s"], "operand 's' must not be a sequence"),
+    ],
+)
+def test_sequences_as_operands_of_tensor_operators_are_rejected(
+    operator: str, operands: list[str], problem: str
+) -> None:
+    model = _make_model(_NODE("SequenceConstruct", ["x"], ["s"]), _NODE(operator, operands, ["y"]))
+    with pytest.raises(NodeError, match=problem):
+        svod_onnx.load(model)(x=[1.0])
+
+
+def test_a_branch_with_inputs_is_rejected() -> None:
+    body = helper.make_graph(
+        [_NODE("Neg", ["a"], ["b"])],
+        "branch",
+        [helper.make_tensor_value_info("a", TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info("b", TensorProto.FLOAT, None)],
+    )
+    node = helper.make_node("If", ["flag"], ["y"], then_branch=body, else_branch=body)
+    model = _make_model(node, weights=[numpy_helper.from_array(np.array(True), "flag")])
+    with pytest.raises(NodeError, match="a branch must not have inputs, got 'a'"):
+        svod_onnx.load(model)(x=[1.0])
+
+
+@pytest.mark.parametrize("values", [{}, {"value_float": 1.0, "value_floats": [2.0]}], ids=str)
+def test_a_constant_without_one_value_is_rejected(values: dict[str, Any]) -> None:
+    model = _make_model(_NODE("Constant", [], ["a"], **values), _NODE("Add", ["x", "a"], ["y"]))
+    with pytest.raises(NodeError, match=f"expected one value, got {len(values)}"):
+        svod_onnx.load(model)(x=[1.0])
+
+
+def test_a_negative_size_is_rejected() -> None:
+    size = numpy_helper.from_array(np.array([-(1 << 40)]), "size")
+    model = _make_model(_NODE("ConstantOfShape", ["size"], ["y"]), weights=[size])
+    with pytest.raises(NodeError, match="negative dimensions are not allowed"):
+        svod_onnx.load(model)(x=[1.0])
+
+
+def test_a_loop_condition_of_two_elements_is_rejected() -> None:
+    parsed = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 21]>
+        loops (float[n] x, bool c) => (float[n] y) {
+            y = Loop (, c, x) <body = g (int64 i, bool go, float[n] s) => (bool next, float[n] t) {
+                next = Greater(s, s)  t = Neg(s) }>
+        }
+    """)
+    with pytest.raises(NodeError, match="Loop in node 'y'"):
+        svod_onnx.load(parsed)(x=[1.0, 2.0], c=np.array(True))
 
 
 def test_a_node_does_not_keep_the_model_alive() -> None:

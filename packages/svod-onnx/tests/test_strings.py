@@ -165,3 +165,60 @@ def test_tf_idf_vectorizer(
         weights=[0.5, 1.0, 2.0, 3.0, 1.5, 0.25, 4.0],
         **options,
     )
+
+
+@pytest.mark.parametrize(("max_skip_count", "column"), [((1 << 63) - 1, 1), (0, 1 << 24)])
+def test_tf_idf_takes_no_steps_for_skip_counts_and_columns_without_ngrams(
+    run_node: Callable[..., list[np.ndarray]], max_skip_count: int, column: int
+) -> None:
+    (result,) = run_node(
+        "TfIdfVectorizer",
+        [np.array([7, 9, 7])],
+        9,
+        mode="IDF",
+        min_gram_length=1,
+        max_gram_length=1,
+        max_skip_count=max_skip_count,
+        ngram_counts=[0],
+        ngram_indexes=[0, column],
+        pool_int64s=[9, 7],
+    )
+    assert result.shape == (column + 1,)
+    assert np.flatnonzero(result).tolist() == [0, column]
+
+
+@pytest.mark.parametrize("counts", [[0, 1 << 31], [1, 0], [-1]], ids=str)
+def test_tf_idf_offsets_outside_of_the_pool_are_rejected(
+    run_node: Callable[..., list[np.ndarray]], counts: list[int]
+) -> None:
+    with pytest.raises(NodeError, match="ngram_counts must be offsets into the pool of 2 items"):
+        run_node(
+            "TfIdfVectorizer",
+            [np.array([7, 9, 7])],
+            9,
+            mode="TF",
+            min_gram_length=1,
+            max_gram_length=2,
+            max_skip_count=0,
+            ngram_counts=counts,
+            ngram_indexes=[0, 1],
+            pool_int64s=[9, 7],
+        )
+
+
+def test_tf_idf_of_many_ngrams(run_node: Callable[..., list[np.ndarray]]) -> None:
+    n = 30000  # more than a node's message keeps
+    (result,) = run_node(
+        "TfIdfVectorizer",
+        [np.array([n - 1, 5, 5])],
+        9,
+        mode="TF",
+        min_gram_length=1,
+        max_gram_length=1,
+        max_skip_count=0,
+        ngram_counts=[0],
+        ngram_indexes=list(range(n)),
+        pool_int64s=list(range(n)),
+    )
+    assert result[[5, n - 1]].tolist() == [2, 1]
+    assert result.sum() == 3

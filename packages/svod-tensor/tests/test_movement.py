@@ -100,6 +100,9 @@ def test_expand_and_broadcast_repeat_axes_of_size_one(a):
         Tensor(a).expand(2, 6, 4, 5)
     with pytest.raises(ShapeError):
         Tensor(a).broadcast_to(3, 4, 5)
+    for expand in (Tensor.expand, Tensor.broadcast_to):
+        with pytest.raises(ShapeError, match=r"negative dimensions are not allowed: \(-3, 1\)"):
+            expand(Tensor([1.0]), (-3, 1))
 
 
 @pytest.mark.parametrize("value", [0, 2.5, -np.inf, np.nan, -0.0])

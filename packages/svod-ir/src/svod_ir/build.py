@@ -305,11 +305,15 @@ def make_expand(x: UOp, shape: Sequence[SInt]) -> UOp:
     """Repeat axes of size 1 to the sizes of `shape`, which has as many axes.
 
     Raises:
-        ShapeError: if the number of axes differs, or the size of an axis differs and is not 1.
+        ShapeError: if a size is negative, the number of axes differs, or the size of an axis
+            differs and is not 1.
     """
     shape = tuple(map(normalize_size, shape))
     if shape == x.shape:
         return x
+    if any(isinstance(s, int) and s < 0 for s in shape):
+        problem = f"negative dimensions are not allowed: {format_shape(shape)}"
+        raise ShapeError(operation="expand", shape=shape, problem=problem)
     if len(shape) != len(x.shape):
         raise ShapeError(
             operation="expand",

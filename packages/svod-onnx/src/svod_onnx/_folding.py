@@ -164,7 +164,7 @@ def compute_on_host(node: Node, operands: Sequence[object]) -> tuple[object, ...
     """Results of a node, computed by onnx with numpy.
 
     Args:
-        node: a node without subgraphs that has its message.
+        node: a node without subgraphs.
         operands: for each input an array, a list of arrays, or None.
 
     Raises:
@@ -172,8 +172,7 @@ def compute_on_host(node: Node, operands: Sequence[object]) -> tuple[object, ...
     """
     from onnx.reference import ReferenceEvaluator
 
-    assert node.message is not None
-    proto = onnx.NodeProto.FromString(node.message)
+    proto = _make_message(node) if node.message is None else onnx.NodeProto.FromString(node.message)
     del proto.input[:], proto.output[:]
     proto.input.extend(name and f"x{index}" for index, name in enumerate(node.inputs))
     proto.output.extend(name and f"y{index}" for index, name in enumerate(node.outputs))
@@ -197,3 +196,13 @@ def compute_on_host(node: Node, operands: Sequence[object]) -> tuple[object, ...
         raise NodeError(node=node.title, operator=node.qualified, problem=problem) from error
     results = iter(cast("list[object]", values))
     return tuple(next(results) if name else None for name in node.outputs)
+
+
+def _make_message(node: Node) -> onnx.NodeProto:
+    """Message of a node by its attributes, without names of values."""
+    attributes: dict[str, Any] = {
+        name: onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+        for name, value in node.attributes.items()
+        if not (isinstance(value, list) and not value)  # onnx does not make an attribute of no type
+    }
+    return onnx.helper.make_node(node.operator, [], [], domain=node.domain, **attributes)

@@ -11,7 +11,7 @@ from svod_onnx._graph import ValueInfo
 from svod_onnx._registry import Value
 from svod_onnx._size_variables import name_axis
 from svod_onnx._types import HOST_TYPES, STRING, find_carrier, is_host_type
-from svod_onnx._values import to_tensor
+from svod_onnx._values import is_opaque, to_tensor
 from svod_onnx.errors import ModelInputError
 from svod_tensor import Tensor
 
@@ -50,12 +50,8 @@ class Inputs:
         for info in self._by_name.values():
             if info.kind == "optional":
                 continue
-            if (
-                info.kind != "tensor"
-                or info.key_type
-                or info.element_type == STRING
-                or info.shape is None
-            ):
+            carrier = find_carrier(info.element_type)
+            if info.kind != "tensor" or info.key_type or carrier is None or info.shape is None:
                 raise self.refuse(f"input {info.name!r} is not a tensor of numbers of a known rank")
             shape: list[int] = []
             for axis in range(len(info.shape)):
@@ -64,8 +60,6 @@ class Inputs:
                     raise self.refuse(f"no size for the dimension {name!r} of input {info.name!r}")
                 shape.append(cast("int", size) if name is None else sizes[name])
             dtype = HOST_TYPES.get(info.element_type)
-            carrier = find_carrier(info.element_type)
-            assert carrier is not None, info
             arrays[info.name] = np.zeros(shape, carrier.numpy if dtype is None else dtype)
         return arrays
 
@@ -116,7 +110,7 @@ class Inputs:
         if isinstance(value, np.ndarray):
             array = cast("np.ndarray", value)
             # Before the conversion: a wider dtype carries int4, and holds other values too.
-            if not is_host_type(array.dtype, info.element_type):
+            if is_opaque(array) or not is_host_type(array.dtype, info.element_type):
                 raise self.refuse(
                     f"input {info.name!r}: expected dtype {host_type or info.dtype}, got {array.dtype}"
                 )

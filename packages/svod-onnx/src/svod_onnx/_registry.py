@@ -24,15 +24,16 @@ results in ONNX's order."""
 from __future__ import annotations
 
 import inspect
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from types import UnionType
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeVar, cast, get_args
 
 import numpy as np
 
-from svod_onnx._graph import DEFAULT_DOMAIN
+from svod_onnx._graph import DEFAULT_DOMAIN, Graph
 from svod_onnx._symbolic_sizes import Sizes
 from svod_tensor import Tensor
 
@@ -83,7 +84,7 @@ class Operator:
         function: builds tensors from tensors while a program is captured; None if only `host`
             computes the operator.
         host: computes values while a program runs: strings, and results with data-dependent shapes.
-        attributes: names of all attributes.
+        attributes: annotation of each attribute, by its name.
         attributes_type: dataclass of the attributes, the type of the parameter `attributes`; None
             if each attribute is a parameter.
         is_random: whether two calls with equal operands may differ.
@@ -96,14 +97,20 @@ class Operator:
     function: Callable[..., object] | None
     host: Callable[..., object] | None
     operands: tuple[Operand, ...]
-    attributes: frozenset[str]
+    attributes: Mapping[str, str]
     attributes_type: type | None
     takes_node: bool
     is_random: bool
     precomputes: bool
 
     def bind_attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """Keyword arguments for the attributes of a node."""
+        """Keyword arguments for the attributes of a node.
+
+        Raises:
+            TypeError: if an attribute has another type than its annotation.
+        """
+        for name, value in attributes.items():
+            _check_attribute(name, value, self.attributes[name])
         if self.attributes_type is None:
             return dict(attributes)
         return {_ATTRIBUTES: self.attributes_type(**attributes)}
@@ -191,20 +198,22 @@ _ALIASES: Final = {"np.ndarray": "Known", "numpy.ndarray": "Known", "list[int]":
 
 def _read_signature(
     function: Callable[..., object],
-) -> tuple[tuple[Operand, ...], frozenset[str], type | None, bool]:
-    """Operands, attribute names and attribute dataclass of an operator function, and whether it
-    takes the node.
+) -> tuple[tuple[Operand, ...], dict[str, str], type | None, bool]:
+    """Operands, attributes with their annotations, and attribute dataclass of an operator function,
+    and whether it takes the node.
     """
     operands: list[Operand] = []
-    attributes: set[str] = set()
+    attributes: dict[str, str] = {}
     attributes_type: type | None = None
     takes_node = False
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.name == _ATTRIBUTES:
             attributes_type = _get_type(function, parameter.annotation)
-            attributes.update(field.name for field in fields(attributes_type))
+            attributes |= {
+                field.name: _format_annotation(field.type) for field in fields(attributes_type)
+            }
         elif parameter.kind is parameter.KEYWORD_ONLY:
-            attributes.add(parameter.name)
+            attributes[parameter.name] = _format_annotation(parameter.annotation)
         elif parameter.name == "node":
             takes_node = True
         else:
@@ -219,7 +228,48 @@ def _read_signature(
             # operand as optional.
             is_optional = is_variadic or may_be_none or parameter.default is not parameter.empty
             operands.append(Operand(parameter.name, form, is_optional, is_variadic))
-    return tuple(operands), frozenset(attributes), attributes_type, takes_node
+    return tuple(operands), attributes, attributes_type, takes_node
+
+
+_ATTRIBUTE_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "int": int,
+    "float": (int, float),
+    "str": str,
+    "Graph": Graph,
+    "np.ndarray": np.ndarray,
+    "numpy.ndarray": np.ndarray,
+}
+"""Types of the values of an attribute, or of the items of its list, by annotation."""
+
+
+def _check_attribute(name: str, value: object, annotation: str) -> None:
+    """Check the type of an attribute, which a model's file states for each node.
+
+    Raises:
+        TypeError: if the value does not have the type.
+    """
+    declared = annotation.removesuffix(" | None")
+    item = re.fullmatch(r"(?:list|(?:[\w.]+\.)?Sequence)\[(.*)\]", declared)
+    types = _ATTRIBUTE_TYPES.get(item[1] if item else declared)
+    # An operator may declare other types, such as Any, and checks them itself.
+    if types is None:
+        return
+    if not _has_type(value, types, is_list=item is not None):
+        raise TypeError(f"attribute {name!r} must be {declared}, got {_name_type(value)}")
+
+
+def _has_type(value: object, types: type | tuple[type, ...], *, is_list: bool) -> bool:
+    if not is_list:
+        return isinstance(value, types)
+    return isinstance(value, list) and all(
+        isinstance(item, types) for item in cast("list[object]", value)
+    )
+
+
+def _name_type(value: object) -> str:
+    name = type(value).__name__
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return f"list[{type(items[0]).__name__}]" if items else name
 
 
 def _get_type(function: Callable[..., object], annotation: object) -> type:
@@ -229,6 +279,11 @@ def _get_type(function: Callable[..., object], annotation: object) -> type:
     type_: object = function.__globals__[annotation] if isinstance(annotation, str) else annotation
     assert isinstance(type_, type), annotation
     return type_
+
+
+def _format_annotation(annotation: object) -> str:
+    # Of a string, `inspect.formatannotation` returns the literal with quotes.
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def _read_annotation(annotation: object) -> tuple[str, bool]:

@@ -133,6 +133,29 @@ class Outcome:
     on_host: list[Node] = field(default_factory=list[Node])
 
 
+def _check_kinds(call: Call, operands: Sequence[Value]) -> None:
+    """Check that sequences and maps are operands of operators that take them by their schema.
+
+    Raises:
+        NodeError: if an operand is a sequence or a map, and must not be one.
+    """
+    # Few models have sequences; the look-up of a schema takes longer than the test.
+    if not any(isinstance(value, list | dict) for value in operands):
+        return
+    node = call.node
+    try:
+        # Of the newest version, since inlining adds Identity nodes of version 1 for any value.
+        formal = onnx.defs.get_schema(node.operator, node.domain).inputs
+    except onnx.defs.SchemaError:
+        return
+    for index, (name, value) in enumerate(zip(node.inputs, operands, strict=True)):
+        kind = "seq(" if isinstance(value, list) else "map(" if isinstance(value, dict) else ""
+        types = formal[min(index, len(formal) - 1)].types if formal else set[str]()
+        if kind and not any(kind in text for text in types):
+            kind_name = "sequence" if isinstance(value, list) else "map"
+            raise call.refuse(f"operand {name!r} must not be a {kind_name}")
+
+
 def _list_result_types(node: Node) -> list[int | None]:
     """For each output, the index of the first input with the same type variable in the schema."""
     try:
@@ -378,10 +401,11 @@ class Trace:
     def call(self, node: Node, operator: Operator, operands: Sequence[Value]) -> tuple[object, ...]:
         """Results of the operator's function."""
         # An attribute that is ignored silently may change the result.
-        unknown = set(node.attributes) - operator.attributes
+        unknown = node.attributes.keys() - operator.attributes.keys()
         call = Call(node, self)
         if unknown:
             raise call.refuse(f"unknown attribute {', '.join(map(repr, sorted(unknown)))}")
+        _check_kinds(call, operands)
         function = operator.function
         # Only `host` computes this operator: strings, or results with data-dependent shapes.
         if function is None:
@@ -445,6 +469,8 @@ class Trace:
                 case "Tensor":
                     bound.append(self.get_tensor(node, name, value))
                 case "Known" | "Ints":
+                    if isinstance(value, list | dict):
+                        raise Call(node, self).refuse(f"operand {name!r} must be a tensor")
                     # Symbolic sizes have no value yet; reading their tensor defers the node.
                     if isinstance(value, Sizes) and row.form == "Known":
                         value = value.to_tensor()

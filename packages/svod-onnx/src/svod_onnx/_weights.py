@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -84,10 +84,15 @@ class WeightReader:
         n_bytes = -(-prod(shape) // per_byte) * dtype.itemsize
         if data.nbytes != n_bytes:
             raise self._refuse(tensor, f"of shape {shape} needs {n_bytes} bytes, got {data.nbytes}")
-        if per_byte > 1:
-            return self._unpack(tensor, data)
-        # ONNX stores little-endian elements; on such machines this is a view of the file.
-        return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
+        try:
+            if per_byte > 1:
+                return self._unpack(tensor, data)
+            # ONNX stores little-endian elements; on such machines this is a view of the file.
+            array = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False)
+            return array.reshape(shape)
+        # numpy refuses some shapes without elements, and more than 64 axes.
+        except ValueError as error:
+            raise self._refuse(tensor, f"has the invalid shape {shape}: {error}") from error
 
     def read_sparse(self, sparse: onnx.SparseTensorProto) -> np.ndarray:
         """Elements of a sparse tensor as a dense array.
@@ -103,14 +108,17 @@ class WeightReader:
                 sparse.values,
                 f"has {values.size} elements, and cannot become dense with shape {shape}",
             )
-        dense = np.zeros(shape, values.dtype)
         try:
+            dense = np.zeros(shape, values.dtype)
             if indices.ndim == 1:
                 dense.reshape(-1)[indices] = values
             else:
                 dense[tuple(indices.T)] = values
-        except (IndexError, ValueError) as error:
-            raise self._refuse(sparse.values, f"has invalid indices: {error}") from error
+        # A scalar as indices is a TypeError, indices that are not integers an IndexError.
+        except (IndexError, TypeError, ValueError) as error:
+            raise self._refuse(
+                sparse.values, f"has an invalid shape or indices: {error}"
+            ) from error
         return dense
 
     def _read_fields(self, tensor: onnx.TensorProto, shape: tuple[int, ...]) -> np.ndarray:
@@ -125,26 +133,34 @@ class WeightReader:
         return numpy_helper.to_array(message).astype(HOST_TYPES[tensor.data_type], copy=False)
 
     def _map_external(self, tensor: onnx.TensorProto) -> memoryview:
-        entries = {entry.key: entry.value for entry in tensor.external_data}
+        entries: dict[str, Any] = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
         if self.folder is None:
             raise self._refuse(
                 tensor, f"has external data in {location!r}: load the model by its path"
             )
         folder = self.folder.resolve()
+        if not isinstance(location, str):  # protobuf returns bytes for invalid UTF-8
+            raise self._refuse(tensor, f"has external data in {location!r}, which is not UTF-8")
         # A path that leaves the folder, through ".." or a link, would let a model read any file of
         # its user.
-        path = (folder / location).resolve()
+        try:
+            path = (folder / location).resolve()
+        # A path with a null character, or links that form a circle.
+        except (OSError, ValueError, RuntimeError) as error:
+            raise self._refuse(
+                tensor, f"has external data in {location!r}, which is not a path: {error}"
+            ) from error
         if not location or not path.is_relative_to(folder) or path == folder:
             raise self._refuse(
                 tensor, f"has external data in {location!r}, which is outside the model's folder"
             )
         if path not in self._files:
-            if not path.is_file():
-                raise self._refuse(
-                    tensor, f"has external data in {location!r}, which does not exist"
-                )
             try:
+                if not path.is_file():
+                    raise self._refuse(
+                        tensor, f"has external data in {location!r}, which does not exist"
+                    )
                 self._files[path] = map_file(path)
             except OSError as error:
                 problem = (

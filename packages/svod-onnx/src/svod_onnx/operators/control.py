@@ -23,9 +23,12 @@ _N_UNROLLED: Final = 64
 
 
 @operator("If")
-def if_(cond: Known, *, then_branch: Graph, else_branch: Graph) -> Inline:
+def if_(node: Call, cond: Known, *, then_branch: Graph, else_branch: Graph) -> Inline:
     """Replace the node by the nodes of a branch."""
-    return Inline(then_branch if cond.item() else else_branch)
+    branch = then_branch if cond.item() else else_branch
+    if branch.inputs:
+        raise node.refuse(f"a branch must not have inputs, got {branch.inputs[0].name!r}")
+    return Inline(branch)
 
 
 def _loop_on_host(
@@ -70,7 +73,7 @@ def _count_trips(trips: Value) -> int | None:
 
 
 def _read_condition(condition: Value) -> bool:
-    return True if condition is None else bool(np.asarray(condition).item())
+    return True if condition is None else bool(np.asarray(_read(condition)).item())
 
 
 def _run_iterations(
@@ -102,9 +105,9 @@ def _run_iterations(
             # count.
             results = [_materialize(value) for value in results]
         # The condition depends on inputs, so only the host can decide to continue.
-        if isinstance(results[0], Tensor):
+        if isinstance(results[0], Tensor) and not node.trace.can_read:
             raise RunOnHostError
-        condition = bool(np.asarray(results[0]).item())
+        condition = _read_condition(results[0])
         values = results[1 : 1 + len(values)]
         for stack, value in zip(scan_outputs, results[1 + len(values) :], strict=True):
             stack.append(value)

@@ -47,8 +47,8 @@ __all__ = [
 @operator("Constant")
 def constant(
     *,
-    value: Any = None,
-    sparse_value: Any = None,
+    value: np.ndarray | None = None,
+    sparse_value: np.ndarray | None = None,
     value_float: float | None = None,
     value_floats: Sequence[float] | None = None,
     value_int: int | None = None,
@@ -57,15 +57,17 @@ def constant(
     value_strings: Sequence[str] | None = None,
 ) -> Value:
     """Value of the attribute that is set."""
-    if value is not None:
-        return value
-    if sparse_value is not None:
-        return sparse_value
-    if value_float is not None or value_floats is not None:
-        return np.array(value_float if value_floats is None else value_floats, np.float32)
-    if value_int is not None or value_ints is not None:
-        return np.array(value_int if value_ints is None else value_ints, np.int64)
-    return np.array(value_string if value_strings is None else value_strings, object)
+    values: list[np.ndarray] = [x for x in (value, sparse_value) if x is not None]
+    # Of two attributes, runtimes would choose different ones.
+    for dtype, alternatives in (
+        (np.float32, (value_float, value_floats)),
+        (np.int64, (value_int, value_ints)),
+        (object, (value_string, value_strings)),
+    ):
+        values += [np.array(x, dtype) for x in alternatives if x is not None]
+    if len(values) != 1:
+        raise ValueError(f"expected one value, got {len(values)}")
+    return values[0]
 
 
 @operator("Reshape", since=5)
@@ -251,7 +253,7 @@ def range_(start: Known, limit: Known, delta: Known) -> Tensor:
 
 
 @operator("ConstantOfShape")
-def constant_of_shape(input: Ints, *, value: Any = None) -> Tensor:
+def constant_of_shape(input: Ints, *, value: np.ndarray | None = None) -> Tensor:
     """Tensor of a shape filled with `value`, by default 0 in float32."""
     element = np.zeros(1, np.float32) if value is None else value
     # Broadcast lazily, instead of allocating a buffer of the shape.

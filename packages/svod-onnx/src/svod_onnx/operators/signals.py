@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from math import expm1, floor, log, log1p, pi
+from math import log, log1p, pi
 from typing import Final
 
+import numpy as np
 import onnx
 
 from svod_onnx._registry import Ints, Known, operator
 from svod_onnx._trace import Call
 from svod_onnx.operators.casting import convert
-from svod_tensor import Tensor, fft
+from svod_tensor import Tensor, asarray, fft
 
 __all__ = ["dft", "dft_since_17", "mel_weight_matrix", "stft", "window"]
 
@@ -168,12 +169,11 @@ def mel_weight_matrix(
     low, high = (_to_mel(float(edge.item())) for edge in (lower_edge_hertz, upper_edge_hertz))
     # The standard divides by the number of edges, and not by the number of intervals.
     step = (high - low) / (n_bands + 2)
-    edges = [
-        floor((length + 1) * _to_hertz(low + index * step) / rate) for index in range(n_bands + 2)
-    ]
+    hertz = _to_hertz(low + np.arange(n_bands + 2) * step)
+    edges = np.floor((length + 1) * hertz / rate)
     device = node.trace.device
     left, center, right = (
-        Tensor(edges[first : first + n_bands], dtype="float64", device=device) for first in range(3)
+        asarray(edges[first : first + n_bands], device=device) for first in range(3)
     )
     bins = Tensor.arange(length // 2 + 1, dtype="float64", device=device).unsqueeze(1)
     # Edges are rounded to bins, so that neighbors may coincide; the maximum avoids a division by
@@ -190,5 +190,5 @@ def _to_mel(hertz: float) -> float:
     return 2595 * log1p(hertz / 700) / log(10)
 
 
-def _to_hertz(mel: float) -> float:
-    return 700 * expm1(mel / 2595 * log(10))
+def _to_hertz(mel: np.ndarray) -> np.ndarray:
+    return 700 * np.expm1(mel / 2595 * log(10))

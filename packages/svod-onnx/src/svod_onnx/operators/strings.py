@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, cast
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -115,9 +115,33 @@ def tf_idf_vectorizer(
     x: Known,
     *,
     attributes: TfIdfVectorizerAttributes,
-) -> tuple[Value, ...]:
+) -> Value:
     """Counts or weights of the n-grams in each row."""
-    return _compute(node, x)
+    # The reference implementation takes a step for each skip count, also without a row that is long
+    # enough for it, and for each column, also without an n-gram. It computes only the columns that
+    # have n-grams.
+    columns, indexes = np.unique(np.array(attributes.ngram_indexes, np.int64), return_inverse=True)
+    if columns.size == 0 or columns[0] < 0:
+        raise node.refuse("ngram_indexes must be nonnegative, and not empty")
+    n_items = len(attributes.pool_int64s or attributes.pool_strings)
+    offsets = [0, *attributes.ngram_counts, n_items]
+    if offsets != sorted(offsets):
+        raise node.refuse(
+            f"ngram_counts must be offsets into the pool of {n_items} items, in ascending order"
+        )
+    changed: dict[str, Any] = {
+        "max_skip_count": min(attributes.max_skip_count, x.shape[-1] if x.ndim else 1),
+        "ngram_indexes": indexes.tolist(),
+        # The reference implementation fails without weights, which are 1 by default.
+        "weights": [
+            attributes.weights[column] if attributes.weights else 1.0 for column in columns
+        ],
+    }
+    compact = replace(node.node, attributes={**node.node.attributes, **changed}, message=None)
+    (counts,) = cast("tuple[np.ndarray, ...]", compute_on_host(compact, [x]))
+    result = np.zeros((*counts.shape[:-1], int(columns[-1]) + 1), counts.dtype)
+    result[..., columns] = counts
+    return result
 
 
 _START, _END = "\x02", "\x03"
