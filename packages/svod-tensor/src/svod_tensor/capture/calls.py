@@ -134,6 +134,34 @@ class Captured:
         """Whether there were so many calls that kernels for their sizes are worth compiling."""
         return self.is_resized and self.n_calls >= MAX_RESIZED_CALLS
 
+    def with_sizes(
+        self,
+        sizes: Mapping[str, int],
+        inputs: list[Input],
+        outputs: list[tuple[UOp, int]],
+        results: Results,
+    ) -> Captured:
+        """The same plan for calls with other sizes of inputs and results, which share its forks."""
+        return Captured(
+            self.name,
+            self.forks,
+            inputs,
+            outputs,
+            results,
+            self.build,
+            self.validity,
+            None if self.writes is None else self.writes.with_inputs(inputs),
+            self.bound,
+            has_variables=False,
+            arguments=self.arguments,
+            reason=self.reason,
+            last_call=self.last_call,
+            is_checked=self.is_checked,
+            is_resized=self.is_resized,
+            sizes=sizes,
+            base=self,
+        )
+
     def run(self, given: Sequence[Tensor | UOp], borrowed: Sequence[Tensor] = ()) -> object:
         """Run the plan on the tensors and variables of a call, some of them on borrowed memory that
         results must not share.

@@ -15,7 +15,6 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from svod_device import Buffer, evaluate_expression, get_allocator
@@ -203,7 +202,7 @@ def resolve_sizes(
         if input_.is_donated or (memory is not input_.memory and input_.is_written):
             return None
         replaced[input_.memory] = memory
-        inputs.append(replace(input_, memory=memory))
+        inputs.append(input_.on(memory))
     if plan is None or captured.bound or any(is_symbolic(r.path) for r in results.recipes):
         return None
     result_memories = {memory for memory, _ in captured.outputs}
@@ -226,18 +225,11 @@ def resolve_sizes(
         )
     outputs = [(replaced.get(memory, memory), index) for memory, index in captured.outputs]
     own = {memory for memory, _ in outputs}
-    resolved = replace(
-        captured,
-        inputs=inputs,
-        outputs=outputs,
-        results=Results(results.recipes, nodes, [*(i.memory for i in inputs), *own], own),
-        direct=None,
-        quick=None,
-        writes=None if captured.writes is None else captured.writes.with_inputs(inputs),
-        n_calls=0,
-        has_variables=False,
-        sizes=dict(values),
-        base=captured,
+    resolved = captured.with_sizes(
+        dict(values),
+        inputs,
+        outputs,
+        Results(results.recipes, nodes, [*(i.memory for i in inputs), *own], own),
     )
     # Other plans need buffers of their largest sizes (`Captured.run`).
     if plan.template.spare_bytes is not None:

@@ -35,6 +35,19 @@ class Input:
     is_written: bool = False
     shard: int = 0
 
+    def on(self, memory: UOp) -> Input:
+        """This input with another placeholder."""
+        # Without `dataclasses.replace`, which takes several times as long.
+        return Input(
+            self.position,
+            memory,
+            self.argument,
+            self.is_donated,
+            self.index,
+            self.is_written,
+            self.shard,
+        )
+
     @property
     def is_overwritten(self) -> bool:
         """Whether the plan writes to memory that the argument keeps."""
