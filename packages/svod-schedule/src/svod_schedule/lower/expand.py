@@ -27,6 +27,13 @@ from svod_dtype import index, void
 from svod_ir import AxisType, FreshIds, Op, TensorCore, UOp, max_trips
 from svod_schedule._linear_index import access_cost, find_stride
 from svod_schedule.lower.vectors.tiles import add_to, is_tile, make_tiles
+from svod_schedule.lower.vectors.transposed_reads import (
+    TRANSPOSED_COST,
+    find_contiguous_axis,
+    is_transposed_read,
+    transpose,
+    transpose_reads,
+)
 from svod_schedule.lower.vectors.vector_access import merge_accesses
 from svod_schedule.symbolic import simplify
 
@@ -74,10 +81,10 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
             n_executions = max_trips(*loops.get(node, node.ranges))
             for bit, axis in enumerate(axes):
                 if mask >> bit & 1:
-                    n_lanes = max_trips(axis)
-                    gain[axis] += n_executions * (
-                        1 - access_cost(node, axis, n_lanes, is_read=node not in written)
-                    )
+                    cost = access_cost(node, axis, max_trips(axis), is_read=node not in written)
+                    if cost > 1 and node not in written and find_contiguous_axis(node, axis, axes):
+                        cost = TRANSPOSED_COST
+                    gain[axis] += n_executions * (1 - cost)
         elif node.op is Op.ADVANCE:
             # Carried values are computed in vectors, whatever the layout of their initial and final
             # values in memory.
@@ -135,6 +142,8 @@ def _dependences(order: Sequence[UOp], axes: Sequence[UOp]) -> dict[UOp, int]:
         if node.op in (Op.REDUCE, Op.END) or _is_join(node):
             for r in node.src[1:]:
                 own &= ~bits.get(r, 0)
+        if is_transposed_read(node):
+            own &= ~bits.get(node.src[1], 0)
         if node.op is Op.END:
             # All copies of an effect share one loop.
             own = 0
@@ -210,6 +219,8 @@ class _Expander:
             sink = _join_results(sink, joined, inside, lanes)
             axes = [*axes, inside]
             lanes = lanes | {joined}
+        sink, own_lanes, own_copies = transpose_reads(sink, lanes, axes)
+        axes, lanes = [*axes, *own_lanes, *own_copies], lanes.union(own_lanes)
         self.lane_axes = [a for a in axes if a in lanes]
         self.copied = [a for a in axes if a not in lanes]
         self.expanded = set(axes)
@@ -276,6 +287,8 @@ class _Expander:
                 return self._end(node)
             case Op.VECTORIZE if _is_join(node):
                 return self._join(node)
+            case Op.VECTORIZE if is_transposed_read(node):
+                return self._transpose(node)
             case Op.SINK | Op.GROUP if not self.mask[node]:
                 return [node.with_src(tuple(c for s in node.src for c in self.copies[s]))]
             case _:
@@ -316,6 +329,16 @@ class _Expander:
         kept, dtype = self.mask[node], node.dtype.vec(max_trips(axis))
         members = self._members(kept, value, 1 << self.copied.index(inside))
         return [UOp(Op.VECTORIZE, dtype, tuple(values)) for values in members]
+
+    def _transpose(self, node: UOp) -> list[UOp]:
+        value, copies, along, _ = node.src
+        own = 1 << self.copied.index(along)
+        mask, kept = self.mask[node], self.mask[node] & ~own
+        tiles = [
+            transpose(rows) for rows in self._members(kept, value, 1 << self.copied.index(copies))
+        ]
+        where = zip(self._project(mask, kept), self._project(mask, own), strict=True)
+        return [tiles[tile][row] for tile, row in where]
 
     def _members(self, kept: int, value: UOp, folded: int) -> list[list[UOp]]:
         """Group the copies of `value` over the axes in `folded` by the axes in `kept`."""

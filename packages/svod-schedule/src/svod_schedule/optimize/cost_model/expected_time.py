@@ -17,6 +17,7 @@ from svod_ir.ops import COMPARISON, ELEMENTWISE, TABLE
 from svod_schedule.lower.block_sums import LONG_RUN, SHORT_RUN
 from svod_schedule.lower.expand import MAX_ACCUMULATORS, choose_lane_axes
 from svod_schedule.lower.vectors.products import TILED, find_core
+from svod_schedule.lower.vectors.transposed_reads import find_contiguous_axis
 from svod_schedule.optimize.cost_model.carried_values import list_carried_loops
 from svod_schedule.optimize.cost_model.loop_nest import (
     LoopNest,
@@ -100,6 +101,7 @@ class _Estimate:
         self.order = kernel.toposort()
         axes = [n for n in self.order if n.op is Op.RANGE and n.arg.kind in _EXPANDED]
         self.lane_axes = choose_lane_axes(kernel, axes) if axes else set[UOp]()
+        self.copied = [a for a in axes if a not in self.lane_axes]
         self.nest = LoopNest(self.order)
         self.accesses = {a.node: a for a in get_accesses(self.order, self.nest)}
         self.bodies: defaultdict[tuple[UOp, ...], _Body] = defaultdict(_Body)
@@ -255,6 +257,9 @@ class _Estimate:
             n = 1.0
         elif stride == itemsize:
             n = float(self._registers(lanes, node.dtype))
+        elif not access.is_store and find_contiguous_axis(node, lane_axis, self.copied):
+            # A vector is loaded, and interleaved log2(lanes) times.
+            n = self._registers(lanes, node.dtype) * (1 + log2(lanes))
         else:
             # A gather issues a load for each lane; without one, each lane is also inserted into the
             # vector.

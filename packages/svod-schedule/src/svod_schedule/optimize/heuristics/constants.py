@@ -58,9 +58,11 @@ MIN_GATHERED_BYTES = 4
 """Size of the narrowest element for which processors have a gather instruction."""
 
 TRANSPOSED_TILE = 8
-"""Rows and columns of a transposition per tile: half 1.23, double 1.30. Half or a quarter where only
-that divides both sides, which was 1.4 to 2.7 times faster than overlapping tiles, for seven
-shapes."""
+"""Rows and columns of a transposition per tile, which is transposed in registers. With tiles of 16,
+bytes took 0.5 to 0.9 times as long, and rows of 4 KB and more, which evict each other, of 16 and 32
+bits 0.5 to 1.1 times; everything else took 1.1 to 2 times as long. Half or a quarter where only that
+divides both sides, which was up to 1.4 times faster than overlapping tiles, and slower for two of
+eleven shapes."""
 
 FEW_LANES = 4
 """Minimum length of an axis that is vectorized although the results along it are scattered, where it

@@ -23,6 +23,7 @@ __all__ = [
     "count_accumulators",
     "count_rows_in_cache",
     "find_panel",
+    "has_conflicts",
     "is_short_and_deep",
     "is_streamed",
     "max_panel_bytes",
@@ -83,7 +84,7 @@ def _iter_panels(facts: KernelFacts, reduction: Nest) -> Iterator[Panel]:
             continue
         is_along = packed[0].stride(axis) == 1
         most = min(fitting, count_accumulators(facts.target) // constants.TILED_ROWS)
-        if not is_along and _has_conflicts(facts, packed[0], axis, most * facts.lanes):
+        if not is_along and has_conflicts(facts, packed[0], axis, most * facts.lanes):
             # Copying across rows reads as many streams of memory as there are rows: a narrow panel
             # has few enough to stay in the cache together.
             most = min(most, 2)
@@ -119,11 +120,11 @@ def _cost_apart(facts: KernelFacts, access: Access, axis: UOp, n_vectors: int) -
     """
     if access.stride(axis) in (0, 1):
         return 0
-    has_conflicts = _has_conflicts(facts, access, axis, n_vectors * facts.lanes)
-    return constants.CONFLICT_COST if has_conflicts else constants.APART_COST
+    is_evicted = has_conflicts(facts, access, axis, n_vectors * facts.lanes)
+    return constants.CONFLICT_COST if is_evicted else constants.APART_COST
 
 
-def _has_conflicts(facts: KernelFacts, access: Access, axis: UOp, n_rows: int) -> bool:
+def has_conflicts(facts: KernelFacts, access: Access, axis: UOp, n_rows: int) -> bool:
     """Whether the lines of `n_rows` rows along `axis` conflict in the L1 cache.
 
     Rows whose distance is a multiple of a power of two map to few sets: they occupy as much of the
@@ -146,7 +147,7 @@ def count_rows_in_cache(facts: KernelFacts, reduction: Nest, axis: UOp, most: in
         for a in reduction.operands
         if a.depends_on(axis) and any(a.stride(r) == 1 for r in reduction.loops)
     ]
-    while most > 1 and any(_has_conflicts(facts, a, axis, most) for a in rows):
+    while most > 1 and any(has_conflicts(facts, a, axis, most) for a in rows):
         most = 1 << (most - 1).bit_length() - 1
     return most
 

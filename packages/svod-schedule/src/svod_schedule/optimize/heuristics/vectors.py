@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from svod_schedule.optimize.heuristics.panel import (
     count_accumulators,
     count_rows_in_cache,
     find_panel,
+    has_conflicts,
     is_short_and_deep,
     is_streamed,
 )
@@ -198,7 +199,7 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
             return
         if not squares:
             yield [Proposal("no lanes: along no axis are all accesses close in memory")]
-        most = constants.TRANSPOSED_TILE
+        most = _count_transposed(facts, squares)
         amount = next(
             (
                 n
@@ -333,6 +334,19 @@ def _fit(facts: KernelFacts, axis: UOp, amount: int) -> int:
     return min(
         amounts, key=lambda n: -(-size // n) * (n / facts.lanes + round_cost), default=amount
     )
+
+
+def _count_transposed(facts: KernelFacts, squares: Sequence[UOp]) -> int:
+    """Number of rows and columns of a tile of a transposition: twice as many where bytes would not fill
+    a vector, or where rows evict each other before all of a cache line is read.
+    """
+    most = 2 * constants.TRANSPOSED_TILE
+    # Eight elements of 64 bits are a whole line.
+    is_wide = facts.access_bytes == 1 or (
+        facts.access_bytes < 8
+        and any(has_conflicts(facts, a, side, most) for a in facts.accesses for side in squares)
+    )
+    return most if is_wide else constants.TRANSPOSED_TILE
 
 
 def _list_square(facts: KernelFacts) -> tuple[UOp, ...]:
