@@ -60,8 +60,7 @@ def pad_axes(
     lead = x.ndim - len(amounts)
     if lead < 0:
         raise LayerArgumentError(
-            name="padding",
-            problem=f"expected at least {len(amounts)} axes, got shape {x.shape}",
+            name="padding", problem=f"expected at least {len(amounts)} axes, got shape {x.shape}"
         )
     if mode == "zeros":
         return x.pad(*((0, 0),) * lead, *amounts, constant_values=value)

@@ -210,8 +210,7 @@ def _match(
         yield from [None] * like.n_leaves
     elif (like.kind, like.names) != (actual.kind, actual.names):
         raise _error(
-            f"expected a cotangent {like} of {path}, got {actual}",
-            "nest it as the argument is",
+            f"expected a cotangent {like} of {path}, got {actual}", "nest it as the argument is"
         )
     else:
         for name, item, its in zip(like.names, like.items, actual.items, strict=True):

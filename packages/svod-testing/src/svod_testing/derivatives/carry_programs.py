@@ -306,10 +306,7 @@ class _CarryDrawing:
         if name != "scan":
             counter = self.new(CarryKind((), "int32"))
             inside = _CarryScope(
-                [*scope.values, *params],
-                [*scope.counters, counter],
-                scope.depth + 1,
-                tuple(params),
+                [*scope.values, *params], [*scope.counters, counter], scope.depth + 1, tuple(params)
             )
             inner = self._fill(inside)
             block = DerivativeBlock(
