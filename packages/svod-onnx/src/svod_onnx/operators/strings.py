@@ -111,7 +111,10 @@ class TfIdfVectorizerAttributes:
 
 @operator("TfIdfVectorizer", is_host=True)
 def tf_idf_vectorizer(
-    node: Call, x: Known, *, attributes: TfIdfVectorizerAttributes
+    node: Call,
+    x: Known,
+    *,
+    attributes: TfIdfVectorizerAttributes,
 ) -> tuple[Value, ...]:
     """Counts or weights of the n-grams in each row."""
     return _compute(node, x)
