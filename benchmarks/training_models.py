@@ -21,52 +21,12 @@ def iter_networks(*, is_quick: bool = False) -> Iterator[Network]:
     yield _make_mlp(64 if is_quick else 512)
     yield _make_resnet(*((2, 8, 16) if is_quick else (32, 64, 32)))
     small = {"n_layers": 2, "width": 32, "n_heads": 2, "n_tokens": 64, "batch": 2, "length": 16}
-    yield _make_transformer(
-        "transformer",
-        **(
-            small
-            if is_quick
-            else {
-                "n_layers": 6,
-                "width": 384,
-                "n_heads": 6,
-                "n_tokens": 256,
-                "batch": 8,
-                "length": 128,
-            }
-        ),
-    )
-    yield _make_transformer(
-        "transformer, recomputed",
-        recomputes=True,
-        **(
-            small
-            if is_quick
-            else {
-                "n_layers": 6,
-                "width": 384,
-                "n_heads": 6,
-                "n_tokens": 256,
-                "batch": 8,
-                "length": 128,
-            }
-        ),
-    )
-    yield _make_transformer(
-        "gpt2",
-        **(
-            small
-            if is_quick
-            else {
-                "n_layers": 12,
-                "width": 768,
-                "n_heads": 12,
-                "n_tokens": 50257,
-                "batch": 1,
-                "length": 256,
-            }
-        ),
-    )
+    medium = {"n_layers": 6, "width": 384, "n_heads": 6, "n_tokens": 256, "batch": 8, "length": 128}
+    gpt2 = {"n_layers": 12, "width": 768, "n_heads": 12, "n_tokens": 50257, "batch": 1}
+    sizes = small if is_quick else medium
+    yield _make_transformer("transformer", **sizes)
+    yield _make_transformer("transformer, recomputed", recomputes=True, **sizes)
+    yield _make_transformer("gpt2", **(small if is_quick else {**gpt2, "length": 256}))
     yield _make_lstm(*((8, 4, 32) if is_quick else (64, 32, 256)))
 
 

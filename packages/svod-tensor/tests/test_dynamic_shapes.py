@@ -333,6 +333,8 @@ def test_errors() -> None:
         jit(f, dynamic_shapes={"y": {0: N}})
     with pytest.raises(DynamicShapeError, match="1 is not a parameter"):
         jit(f, dynamic_shapes={1: {0: N}})
+    with pytest.raises(DynamicShapeError, match="'xs' is not a parameter"):
+        jit(lambda *xs: xs[0], dynamic_shapes={"xs": {0: N}})
     with pytest.raises(DynamicShapeError, match="axes to variables"):
         jit(f, dynamic_shapes={"x": {0: 8}})  # type: ignore[dict-item]
     with pytest.raises(DynamicShapeError, match="at least 1"):

@@ -122,9 +122,7 @@ P = ParamSpec("P")
 S = TypeVar("S")
 
 
-def explain_arguments(
-    init: Callable[Concatenate[S, P], None],
-) -> Callable[Concatenate[S, P], None]:
+def explain_arguments(init: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
     """Wrap an `__init__` so that errors about unexpected keywords have a hint."""
 
     @wraps(init)

@@ -99,9 +99,7 @@ def load_run(path: str | os.PathLike[str], **parts: Part) -> dict[str, Any]:
     text = read_safetensors_metadata(path).get(_KEY)
     if text is None:
         raise RunError(
-            path=path,
-            problem="is not a saved run",
-            hint="read its tensors with load_safetensors",
+            path=path, problem="is not a saved run", hint="read its tensors with load_safetensors"
         )
     metadata = json.loads(text)
     saved: dict[str, object] = metadata["parts"]

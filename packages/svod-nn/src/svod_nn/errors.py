@@ -75,8 +75,7 @@ class ParameterNameError(UserError, LookupError):
         self.name = name
         near = get_close_matches(name, known, n=3) or list(known)
         super().__init__(
-            f"no parameter matches {name!r}",
-            notes=(f"known parameters: {_list_names(near)}",),
+            f"no parameter matches {name!r}", notes=(f"known parameters: {_list_names(near)}",)
         )
 
 

@@ -112,10 +112,7 @@ def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
     dtype = _to_dtype(type).part
     if not dtype.exponent_bits:
         raise OperandError(
-            operation="finfo",
-            found=dtype,
-            expected="a float dtype",
-            hint="iinfo is for integers",
+            operation="finfo", found=dtype, expected="a float dtype", hint="iinfo is for integers"
         )
     # IEEE 754: the smallest normal number has the exponent 1 - bias.
     bias = (1 << (dtype.exponent_bits - 1)) - 1
@@ -137,10 +134,7 @@ def iinfo(type: DTypeLike | Tensor, /) -> IntegerInfo:
     dtype = _to_dtype(type)
     if not dtype.is_int:
         raise OperandError(
-            operation="iinfo",
-            found=dtype,
-            expected="an integer dtype",
-            hint="finfo is for floats",
+            operation="iinfo", found=dtype, expected="an integer dtype", hint="finfo is for floats"
         )
     return IntegerInfo(dtype.bits, int(dtype.max), int(dtype.min), dtype)
 

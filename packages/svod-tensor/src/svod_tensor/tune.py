@@ -83,11 +83,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     )
     try:
         with searching(
-            out or sys.stdout,
-            search,
-            seconds=options.seconds,
-            at_end=True,
-            plan=options.plan,
+            out or sys.stdout, search, seconds=options.seconds, at_end=True, plan=options.plan
         ):
             _run(options.script, options.arguments)
     except UnknownPlanError as error:

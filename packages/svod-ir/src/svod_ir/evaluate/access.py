@@ -166,8 +166,7 @@ def view_bytes(node: UOp, x: Values, offset: int, size: int) -> Values:
     end = offset + size * node.dtype.itemsize
     if offset < 0 or end > raw.size:
         raise EvaluationError(
-            problem=f"bytes {offset} to {end} are out of bounds for {raw.size} bytes",
-            node=node,
+            problem=f"bytes {offset} to {end} are out of bounds for {raw.size} bytes", node=node
         )
     return raw[offset:end].view(node.dtype.numpy)
 

@@ -98,9 +98,7 @@ class Environment:
         # `reshape` copied then, and writes of the graph would not reach the caller's array.
         if array.size and not np.shares_memory(flat, array):
             raise EvaluationError(
-                problem="array is not contiguous",
-                node=node,
-                hint="use np.ascontiguousarray",
+                problem="array is not contiguous", node=node, hint="use np.ascontiguousarray"
             )
         return flat
 

@@ -499,8 +499,7 @@ class _Builder:
         if kept * size > self.max_elements:
             return None
         return _Value(
-            make_scatter_add(x.node, indices, axis, size),
-            x.is_exact and not x.node.dtype.is_float,
+            make_scatter_add(x.node, indices, axis, size), x.is_exact and not x.node.dtype.is_float
         )
 
     # Reductions.

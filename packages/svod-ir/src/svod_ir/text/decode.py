@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from svod_dtype import AddressSpace, DType, cast_value, find_dtype
 from svod_ir.args import GradientRule, KernelInfo, Mark, Opt, OptOp, RepeatArg
@@ -13,6 +13,8 @@ from svod_ir.text.reader import Reader, Record, Symbol
 from svod_ir.uop import UOp
 
 __all__ = ["decode_arg"]
+
+T = TypeVar("T")
 
 
 def decode_arg(reader: Reader, op: Op, dtype: DType, values: tuple[object, ...] | None) -> object:
@@ -54,17 +56,22 @@ def _int(value: object) -> int:
     return value
 
 
-def _float(value: object) -> float:
-    # The printer writes a point or an exponent, so an integer is no float of an arg.
-    if not isinstance(value, float):
-        raise TypeError(f"{_spell(value)} is not a float")
-    return value
+def _of_type(kind: type[T], name: str) -> Callable[[object], T]:
+    """Make the decoder of a value that has a type already."""
+
+    def decode(value: object) -> T:
+        if not isinstance(value, kind):
+            raise TypeError(f"{_spell(value)} is not {name}")
+        return value
+
+    return decode
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{_spell(value)} is not text")
-    return value
+# The printer writes a point or an exponent, so an integer is no float of an arg.
+_float: Final = _of_type(float, "a float")
+_text: Final = _of_type(str, "text")
+_flag: Final = _of_type(bool, "true or false")
+_node: Final = _of_type(UOp, "a node such as %0")
 
 
 def _tuple(value: object) -> tuple[object, ...]:
@@ -176,18 +183,6 @@ def _flags(_: DType, values: Values) -> tuple[bool, ...]:
 
 def _decode_single(decode: Callable[[object], Any]) -> Callable[[DType, Values], Any]:
     return lambda _, values: decode(_only(values))
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{_spell(value)} is not true or false")
-    return value
-
-
-def _node(value: object) -> UOp:
-    if not isinstance(value, UOp):
-        raise TypeError(f"{_spell(value)} is not a node such as %0")
-    return value
 
 
 def _nodes(value: object) -> tuple[UOp, ...]:

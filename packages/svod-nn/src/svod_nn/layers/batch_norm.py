@@ -22,16 +22,7 @@ __all__ = [
 
 
 class _ChannelNorm(Module):
-    """Base class of batch and instance normalization.
-
-    Args:
-        num_features: number of channels.
-        eps: term added to the variance for numerical stability.
-        momentum: weight of the current batch in the running statistics; None for the cumulative
-            mean of all batches.
-        affine: if True, there are a learned weight and bias of each channel.
-        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
-    """
+    """Base class of batch and instance normalization."""
 
     buffer_names = ("running_mean", "running_var", "num_batches_tracked")
     n_axes: ClassVar[tuple[int, ...]] = ()
@@ -109,7 +100,8 @@ class _BatchNorm(_ChannelNorm):
 
     The mean and the (biased) variance of each channel are taken over the batch and the spatial
     axes. In training, each call also updates the running statistics, which are used in evaluation.
-    A training batch with one value per channel has no variance and is an error."""
+    A training batch with one value per channel has no variance and is an error.
+    """
 
     def __init__(
         self,
@@ -119,10 +111,26 @@ class _BatchNorm(_ChannelNorm):
         affine: bool = True,
         track_running_stats: bool = True,
     ) -> None:
+        """Initialize the layer.
+
+        Args:
+            num_features: number of channels.
+            eps: term added to the variance for numerical stability.
+            momentum: weight of the current batch in the running statistics; None for the cumulative
+                mean of all batches.
+            affine: if True, there are a learned weight and bias of each channel.
+            track_running_stats: if True, keep running statistics, which are used in evaluation
+                mode.
+        """
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalize a tensor of shape (batch, channels, ...)."""
+        """Normalize a tensor of shape (batch, channels, ...).
+
+        Raises:
+            LayerArgumentError: if the number of axes or channels differs, or a training batch has
+                only one value per channel.
+        """
         check_axes(type(self).__name__, x.shape, self.n_axes)
         self._check_channels(x.shape, 1)
         normalized = self._use_running(x)
@@ -154,10 +162,25 @@ class _InstanceNorm(_ChannelNorm):
         affine: bool = False,
         track_running_stats: bool = False,
     ) -> None:
+        """Initialize the layer.
+
+        Args:
+            num_features: number of channels.
+            eps: term added to the variance for numerical stability.
+            momentum: weight of the current batch in the running statistics; None for 0.
+            affine: if True, there are a learned weight and bias of each channel.
+            track_running_stats: if True, keep running statistics, which are used in evaluation
+                mode.
+        """
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalize a tensor of shape (batch, channels, ...), or (channels, ...)."""
+        """Normalize a tensor of shape (batch, channels, ...), or (channels, ...).
+
+        Raises:
+            LayerArgumentError: if the number of axes or channels differs, or a channel has only one
+                element.
+        """
         check_axes(type(self).__name__, x.shape, (self.n_axes[-1] - 1, self.n_axes[-1]))
         self._check_channels(x.shape, 1 - self.n_axes[-1])
         return (
@@ -196,24 +219,12 @@ class BatchNorm1d(_BatchNorm):
     In training, each call also updates the running statistics,
     `running = (1 - momentum) * running + momentum * current`, which are used in evaluation.
 
-    Args:
-        num_features: number of channels.
-        eps: term added to the variance for numerical stability.
-        momentum: weight of the current batch in the running statistics; None for the cumulative
-            mean of all batches.
-        affine: if True, there are a learned weight and bias of each channel.
-        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
-
     Attributes:
         weight: scale of shape (num_features,), or None.
         bias: offset of shape (num_features,), or None.
         running_mean: running mean of shape (num_features,), or None.
         running_var: running variance of shape (num_features,), unbiased, or None.
         num_batches_tracked: number of training batches (int64), or None.
-
-    Raises:
-        LayerArgumentError: from a call, if the number of axes or channels differs, or a training
-            batch has only one value per channel.
 
     Source: S. Ioffe, C. Szegedy, Batch normalization, 2015, as in `torch.nn.BatchNorm1d`.
 
@@ -235,24 +246,12 @@ class BatchNorm2d(_BatchNorm):
     In training, each call also updates the running statistics,
     `running = (1 - momentum) * running + momentum * current`, which are used in evaluation.
 
-    Args:
-        num_features: number of channels.
-        eps: term added to the variance for numerical stability.
-        momentum: weight of the current batch in the running statistics; None for the cumulative
-            mean of all batches.
-        affine: if True, there are a learned weight and bias of each channel.
-        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
-
     Attributes:
         weight: scale of shape (num_features,), or None.
         bias: offset of shape (num_features,), or None.
         running_mean: running mean of shape (num_features,), or None.
         running_var: running variance of shape (num_features,), unbiased, or None.
         num_batches_tracked: number of training batches (int64), or None.
-
-    Raises:
-        LayerArgumentError: from a call, if the number of axes or channels differs, or a training
-            batch has only one value per channel.
 
     Source: S. Ioffe, C. Szegedy, Batch normalization, 2015, as in `torch.nn.BatchNorm2d`.
 
@@ -274,24 +273,12 @@ class BatchNorm3d(_BatchNorm):
     In training, each call also updates the running statistics,
     `running = (1 - momentum) * running + momentum * current`, which are used in evaluation.
 
-    Args:
-        num_features: number of channels.
-        eps: term added to the variance for numerical stability.
-        momentum: weight of the current batch in the running statistics; None for the cumulative
-            mean of all batches.
-        affine: if True, there are a learned weight and bias of each channel.
-        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
-
     Attributes:
         weight: scale of shape (num_features,), or None.
         bias: offset of shape (num_features,), or None.
         running_mean: running mean of shape (num_features,), or None.
         running_var: running variance of shape (num_features,), unbiased, or None.
         num_batches_tracked: number of training batches (int64), or None.
-
-    Raises:
-        LayerArgumentError: from a call, if the number of axes or channels differs, or a training
-            batch has only one value per channel.
 
     Source: S. Ioffe, C. Szegedy, Batch normalization, 2015, as in `torch.nn.BatchNorm3d`.
 
@@ -312,23 +299,12 @@ class InstanceNorm1d(_InstanceNorm):
     The mean and the biased variance are taken over each channel of each sample. With running
     statistics, each call in training also updates them, and they are used in evaluation.
 
-    Args:
-        num_features: number of channels.
-        eps: term added to the variance for numerical stability.
-        momentum: weight of the current batch in the running statistics; None for 0.
-        affine: if True, there are a learned weight and bias of each channel.
-        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
-
     Attributes:
         weight: scale of shape (num_features,), or None.
         bias: offset of shape (num_features,), or None.
         running_mean: running mean of shape (num_features,), or None.
         running_var: running variance of shape (num_features,), unbiased, or None.
         num_batches_tracked: 0 (int64), as in torch, or None.
-
-    Raises:
-        LayerArgumentError: from a call, if the number of axes or channels differs, or a channel has
-            only one element.
 
     Source: D. Ulyanov et al., Instance normalization, 2016, as in `torch.nn.InstanceNorm1d`.
 
@@ -349,23 +325,12 @@ class InstanceNorm2d(_InstanceNorm):
     The mean and the biased variance are taken over each channel of each sample. With running
     statistics, each call in training also updates them, and they are used in evaluation.
 
-    Args:
-        num_features: number of channels.
-        eps: term added to the variance for numerical stability.
-        momentum: weight of the current batch in the running statistics; None for 0.
-        affine: if True, there are a learned weight and bias of each channel.
-        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
-
     Attributes:
         weight: scale of shape (num_features,), or None.
         bias: offset of shape (num_features,), or None.
         running_mean: running mean of shape (num_features,), or None.
         running_var: running variance of shape (num_features,), unbiased, or None.
         num_batches_tracked: 0 (int64), as in torch, or None.
-
-    Raises:
-        LayerArgumentError: from a call, if the number of axes or channels differs, or a channel has
-            only one element.
 
     Source: D. Ulyanov et al., Instance normalization, 2016, as in `torch.nn.InstanceNorm2d`.
 
@@ -386,23 +351,12 @@ class InstanceNorm3d(_InstanceNorm):
     The mean and the biased variance are taken over each channel of each sample. With running
     statistics, each call in training also updates them, and they are used in evaluation.
 
-    Args:
-        num_features: number of channels.
-        eps: term added to the variance for numerical stability.
-        momentum: weight of the current batch in the running statistics; None for 0.
-        affine: if True, there are a learned weight and bias of each channel.
-        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
-
     Attributes:
         weight: scale of shape (num_features,), or None.
         bias: offset of shape (num_features,), or None.
         running_mean: running mean of shape (num_features,), or None.
         running_var: running variance of shape (num_features,), unbiased, or None.
         num_batches_tracked: 0 (int64), as in torch, or None.
-
-    Raises:
-        LayerArgumentError: from a call, if the number of axes or channels differs, or a channel has
-            only one element.
 
     Source: D. Ulyanov et al., Instance normalization, 2016, as in `torch.nn.InstanceNorm3d`.
 

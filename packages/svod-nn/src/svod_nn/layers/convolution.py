@@ -70,22 +70,7 @@ class _Filters(Module):
 
 
 class _Convolution(_Filters):
-    """Base class of convolutions (cross-correlations) over the last axes.
-
-    Args:
-        in_channels: number of channels of the input.
-        out_channels: number of channels of the result.
-        kernel_size: size of the kernel: a number for all axes, or one for each.
-        stride: stride of the convolution.
-        padding: padding of both sides of each axis; "valid" is no padding, and "same" preserves the
-            sizes at stride 1.
-        dilation: spacing of the kernel's elements.
-        groups: number of groups: blocks of channels that are convolved independently.
-        bias: if True, there is a learned bias.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        generator: random generator of the initial values, which are uniform between plus and minus
-            `1 / sqrt(in_channels / groups * prod(kernel_size))`.
-    """
+    """Base class of convolutions (cross-correlations) over the last axes."""
 
     def __init__(
         self,
@@ -101,6 +86,27 @@ class _Convolution(_Filters):
         *,
         generator: Generator | None = None,
     ) -> None:
+        """Initialize the layer.
+
+        Args:
+            in_channels: number of channels of the input.
+            out_channels: number of channels of the result.
+            kernel_size: size of the kernel: a number for all axes, or one for each.
+            stride: stride of the convolution.
+            padding: padding of both sides of each axis; "valid" is no padding, and "same" preserves
+                the sizes at stride 1.
+            dilation: spacing of the kernel's elements.
+            groups: number of groups: blocks of channels that are convolved independently.
+            bias: if True, there is a learned bias.
+            padding_mode: "zeros", "reflect", "replicate" or "circular".
+            generator: random generator of the initial values, which are uniform between plus and
+                minus `1 / sqrt(in_channels / groups * prod(kernel_size))`.
+
+        Raises:
+            LayerArgumentError: if `groups` does not divide both numbers of channels, an argument
+                has another number of values, the padding mode is unknown, or padding is "same" with
+                a stride other than 1.
+        """
         n, name = self.n_axes, type(self).__name__
         kernel = to_sizes(name, "kernel_size", kernel_size, n)
         super().__init__(
@@ -141,6 +147,9 @@ class _Convolution(_Filters):
         Returns:
             a tensor of shape (batch, out_channels, *new_sizes), where a new size is `(size +
             2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
+
+        Raises:
+            LayerArgumentError: if the number of axes differs.
         """
         return self._run(x, self._convolve)
 
@@ -172,22 +181,7 @@ class _Convolution(_Filters):
 
 
 class _TransposedConvolution(_Filters):
-    """Base class of transposed convolutions, the gradients of convolutions by their inputs.
-
-    Args:
-        in_channels: number of channels of the input.
-        out_channels: number of channels of the result.
-        kernel_size: size of the kernel: a number for all axes, or one for each.
-        stride: stride of the convolution that is transposed.
-        padding: padding of the convolution that is transposed; it is cut off both sides of the
-            result.
-        output_padding: additional size of the result at the end of each axis.
-        groups: number of groups: blocks of channels that are convolved independently.
-        bias: if True, there is a learned bias.
-        dilation: spacing of the kernel's elements.
-        generator: random generator of the initial values, which are uniform between plus and minus
-            `1 / sqrt(out_channels / groups * prod(kernel_size))`.
-    """
+    """Base class of transposed convolutions, the gradients of convolutions by their inputs."""
 
     def __init__(
         self,
@@ -203,6 +197,26 @@ class _TransposedConvolution(_Filters):
         *,
         generator: Generator | None = None,
     ) -> None:
+        """Initialize the layer.
+
+        Args:
+            in_channels: number of channels of the input.
+            out_channels: number of channels of the result.
+            kernel_size: size of the kernel: a number for all axes, or one for each.
+            stride: stride of the convolution that is transposed.
+            padding: padding of the convolution that is transposed; it is cut off both sides of the
+                result.
+            output_padding: additional size of the result at the end of each axis.
+            groups: number of groups: blocks of channels that are convolved independently.
+            bias: if True, there is a learned bias.
+            dilation: spacing of the kernel's elements.
+            generator: random generator of the initial values, which are uniform between plus and
+                minus `1 / sqrt(out_channels / groups * prod(kernel_size))`.
+
+        Raises:
+            LayerArgumentError: if `groups` does not divide both numbers of channels, or an argument
+                has another number of values.
+        """
         n, name = self.n_axes, type(self).__name__
         kernel = to_sizes(name, "kernel_size", kernel_size, n)
         super().__init__(
@@ -221,6 +235,9 @@ class _TransposedConvolution(_Filters):
         Returns:
             a tensor of shape (batch, out_channels, *new_sizes), where a new size is `(size - 1) *
             stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1`.
+
+        Raises:
+            LayerArgumentError: if the number of axes differs.
         """
         return self._run(x, self._convolve)
 
@@ -251,28 +268,9 @@ class Conv1d(_Convolution):
     A call takes a tensor of shape (batch, in_channels, length), or without the batch axis. Each
     size of the result is `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
 
-    Args:
-        in_channels: number of channels of the input.
-        out_channels: number of channels of the result.
-        kernel_size: size of the kernel: a number for all axes, or one for each.
-        stride: stride of the convolution.
-        padding: padding of both sides of each axis; "valid" is no padding, and "same" preserves the
-            sizes at stride 1.
-        dilation: spacing of the kernel's elements.
-        groups: number of groups: blocks of channels that are convolved independently.
-        bias: if True, there is a learned bias.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        generator: random generator of the initial values, which are uniform between plus and minus
-            `1 / sqrt(in_channels / groups * prod(kernel_size))`.
-
     Attributes:
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
-
-    Raises:
-        LayerArgumentError: if `groups` does not divide both numbers of channels, an argument has
-            another number of values, the padding mode is unknown, or padding is "same" with a
-            stride other than 1; from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn
@@ -291,28 +289,9 @@ class Conv2d(_Convolution):
     Each size of the result is
     `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
 
-    Args:
-        in_channels: number of channels of the input.
-        out_channels: number of channels of the result.
-        kernel_size: size of the kernel: a number for all axes, or one for each.
-        stride: stride of the convolution.
-        padding: padding of both sides of each axis; "valid" is no padding, and "same" preserves the
-            sizes at stride 1.
-        dilation: spacing of the kernel's elements.
-        groups: number of groups: blocks of channels that are convolved independently.
-        bias: if True, there is a learned bias.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        generator: random generator of the initial values, which are uniform between plus and minus
-            `1 / sqrt(in_channels / groups * prod(kernel_size))`.
-
     Attributes:
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
-
-    Raises:
-        LayerArgumentError: if `groups` does not divide both numbers of channels, an argument has
-            another number of values, the padding mode is unknown, or padding is "same" with a
-            stride other than 1; from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn
@@ -331,28 +310,9 @@ class Conv3d(_Convolution):
     axis. Each size of the result is
     `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
 
-    Args:
-        in_channels: number of channels of the input.
-        out_channels: number of channels of the result.
-        kernel_size: size of the kernel: a number for all axes, or one for each.
-        stride: stride of the convolution.
-        padding: padding of both sides of each axis; "valid" is no padding, and "same" preserves the
-            sizes at stride 1.
-        dilation: spacing of the kernel's elements.
-        groups: number of groups: blocks of channels that are convolved independently.
-        bias: if True, there is a learned bias.
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        generator: random generator of the initial values, which are uniform between plus and minus
-            `1 / sqrt(in_channels / groups * prod(kernel_size))`.
-
     Attributes:
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
-
-    Raises:
-        LayerArgumentError: if `groups` does not divide both numbers of channels, an argument has
-            another number of values, the padding mode is unknown, or padding is "same" with a
-            stride other than 1; from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn
@@ -371,27 +331,9 @@ class ConvTranspose1d(_TransposedConvolution):
     size of the result is
     `(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1`.
 
-    Args:
-        in_channels: number of channels of the input.
-        out_channels: number of channels of the result.
-        kernel_size: size of the kernel: a number for all axes, or one for each.
-        stride: stride of the convolution that is transposed.
-        padding: padding of the convolution that is transposed; it is cut off both sides of the
-            result.
-        output_padding: additional size of the result at the end of each axis.
-        groups: number of groups: blocks of channels that are convolved independently.
-        bias: if True, there is a learned bias.
-        dilation: spacing of the kernel's elements.
-        generator: random generator of the initial values, which are uniform between plus and minus
-            `1 / sqrt(out_channels / groups * prod(kernel_size))`.
-
     Attributes:
         weight: of shape (in_channels, out_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
-
-    Raises:
-        LayerArgumentError: if `groups` does not divide both numbers of channels, or an argument has
-            another number of values; from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn
@@ -410,27 +352,9 @@ class ConvTranspose2d(_TransposedConvolution):
     Each size of the result is
     `(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1`.
 
-    Args:
-        in_channels: number of channels of the input.
-        out_channels: number of channels of the result.
-        kernel_size: size of the kernel: a number for all axes, or one for each.
-        stride: stride of the convolution that is transposed.
-        padding: padding of the convolution that is transposed; it is cut off both sides of the
-            result.
-        output_padding: additional size of the result at the end of each axis.
-        groups: number of groups: blocks of channels that are convolved independently.
-        bias: if True, there is a learned bias.
-        dilation: spacing of the kernel's elements.
-        generator: random generator of the initial values, which are uniform between plus and minus
-            `1 / sqrt(out_channels / groups * prod(kernel_size))`.
-
     Attributes:
         weight: of shape (in_channels, out_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
-
-    Raises:
-        LayerArgumentError: if `groups` does not divide both numbers of channels, or an argument has
-            another number of values; from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn
@@ -449,27 +373,9 @@ class ConvTranspose3d(_TransposedConvolution):
     axis. Each size of the result is
     `(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1`.
 
-    Args:
-        in_channels: number of channels of the input.
-        out_channels: number of channels of the result.
-        kernel_size: size of the kernel: a number for all axes, or one for each.
-        stride: stride of the convolution that is transposed.
-        padding: padding of the convolution that is transposed; it is cut off both sides of the
-            result.
-        output_padding: additional size of the result at the end of each axis.
-        groups: number of groups: blocks of channels that are convolved independently.
-        bias: if True, there is a learned bias.
-        dilation: spacing of the kernel's elements.
-        generator: random generator of the initial values, which are uniform between plus and minus
-            `1 / sqrt(out_channels / groups * prod(kernel_size))`.
-
     Attributes:
         weight: of shape (in_channels, out_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
-
-    Raises:
-        LayerArgumentError: if `groups` does not divide both numbers of channels, or an argument has
-            another number of values; from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn

@@ -60,8 +60,7 @@ def pad_axes(
     lead = x.ndim - len(amounts)
     if lead < 0:
         raise LayerArgumentError(
-            name="padding",
-            problem=f"expected at least {len(amounts)} axes, got shape {x.shape}",
+            name="padding", problem=f"expected at least {len(amounts)} axes, got shape {x.shape}"
         )
     if mode == "zeros":
         return x.pad(*((0, 0),) * lead, *amounts, constant_values=value)
@@ -108,17 +107,21 @@ def _index_axis(axis: int, index: slice) -> tuple[slice, ...]:
 
 
 class _Padding(Module):
-    """Base class of padding layers.
-
-    Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
-    """
+    """Base class of padding layers."""
 
     n_axes: ClassVar[int] = 1
     mode: ClassVar[PaddingMode] = "zeros"
 
     def __init__(self, padding: Sizes) -> None:
+        """Initialize the layer.
+
+        Args:
+            padding: number of elements added to every side, or to each of (left, right), (left,
+                right, top, bottom) or (left, right, top, bottom, front, back).
+
+        Raises:
+            LayerArgumentError: if `padding` is negative or has another number of values.
+        """
         sides = 2 * self.n_axes
         self.padding = (padding,) * sides if isinstance(padding, int) else tuple(padding)
         if len(self.padding) != sides or any(amount < 0 for amount in self.padding):
@@ -126,7 +129,13 @@ class _Padding(Module):
             raise LayerArgumentError(name=type(self).__name__, problem=problem)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Pad the last axes; leading axes are unchanged."""
+        """Pad the last axes; leading axes are unchanged.
+
+        Raises:
+            LayerArgumentError: if the tensor has fewer axes than are padded, or the padding is too
+                large for an axis: for reflection, it must be less than the size, for circular
+                padding at most the size, and for replication the axis must not be empty.
+        """
         # As in torch, pairs begin with the last axis.
         pairs = [
             (self.padding[2 * k], self.padding[2 * k + 1]) for k in reversed(range(self.n_axes))
@@ -144,6 +153,16 @@ class _ConstantPadding(_Padding):
     """Base class of padding with a constant value."""
 
     def __init__(self, padding: Sizes, value: float) -> None:
+        """Initialize the layer.
+
+        Args:
+            padding: number of elements added to every side, or to each of (left, right), (left,
+                right, top, bottom) or (left, right, top, bottom, front, back).
+            value: value of the padding.
+
+        Raises:
+            LayerArgumentError: if `padding` is negative or has another number of values.
+        """
         super().__init__(padding)
         self.value = value
 
@@ -159,13 +178,6 @@ class ZeroPad1d(_Padding):
 
     A call takes a tensor of shape (..., size), with any number of leading axes.
 
-    Args:
-        padding: number of elements added to every side, or to each of (left, right).
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has no axis.
-
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -178,13 +190,6 @@ class ZeroPad2d(_Padding):
     """Zero padding of the last two axes.
 
     A call takes a tensor of shape (..., height, width), with any number of leading axes.
-
-    Args:
-        padding: number of elements added to every side, or to each of (left, right, top, bottom).
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has fewer than 2 axes.
 
     Example:
         >>> import svod_nn as nn
@@ -201,14 +206,6 @@ class ZeroPad3d(_Padding):
 
     A call takes a tensor of shape (..., depth, height, width), with any number of leading axes.
 
-    Args:
-        padding: number of elements added to every side, or to each of (left, right, top, bottom,
-            front, back).
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has fewer than 3 axes.
-
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -224,14 +221,6 @@ class ConstantPad1d(_ConstantPadding):
 
     A call takes a tensor of shape (..., size), with any number of leading axes.
 
-    Args:
-        padding: number of elements added to every side, or to each of (left, right).
-        value: value of the padding.
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has no axis.
-
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -244,14 +233,6 @@ class ConstantPad2d(_ConstantPadding):
     """Padding of the last two axes with a constant value.
 
     A call takes a tensor of shape (..., height, width), with any number of leading axes.
-
-    Args:
-        padding: number of elements added to every side, or to each of (left, right, top, bottom).
-        value: value of the padding.
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has fewer than 2 axes.
 
     Example:
         >>> import svod_nn as nn
@@ -268,15 +249,6 @@ class ConstantPad3d(_ConstantPadding):
 
     A call takes a tensor of shape (..., depth, height, width), with any number of leading axes.
 
-    Args:
-        padding: number of elements added to every side, or to each of (left, right, top, bottom,
-            front, back).
-        value: value of the padding.
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has fewer than 3 axes.
-
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -291,14 +263,6 @@ class ReflectionPad1d(_Padding):
     """Padding of the last axis by reflection at its edges, without repeating the edge elements.
 
     A call takes a tensor of shape (..., size), with any number of leading axes.
-
-    Args:
-        padding: number of elements added to every side, or to each of (left, right); less than the
-            size of its axis.
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has no axis, or the padding is not less than the size of an axis.
 
     Example:
         >>> import svod_nn as nn
@@ -315,15 +279,6 @@ class ReflectionPad2d(_Padding):
     elements.
 
     A call takes a tensor of shape (..., height, width), with any number of leading axes.
-
-    Args:
-        padding: number of elements added to every side, or to each of (left, right, top, bottom);
-            less than the size of its axis.
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has fewer than 2 axes, or the padding is not less than the size of
-            an axis.
 
     Example:
         >>> import svod_nn as nn
@@ -342,15 +297,6 @@ class ReflectionPad3d(_Padding):
 
     A call takes a tensor of shape (..., depth, height, width), with any number of leading axes.
 
-    Args:
-        padding: number of elements added to every side, or to each of (left, right, top, bottom,
-            front, back); less than the size of its axis.
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has fewer than 3 axes, or the padding is not less than the size of
-            an axis.
-
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -367,13 +313,6 @@ class ReplicationPad1d(_Padding):
 
     A call takes a tensor of shape (..., size), with any number of leading axes.
 
-    Args:
-        padding: number of elements added to every side, or to each of (left, right).
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has no axis, or an axis to pad is empty.
-
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -388,13 +327,6 @@ class ReplicationPad2d(_Padding):
     """Padding of the last two axes by replication of their edge elements.
 
     A call takes a tensor of shape (..., height, width), with any number of leading axes.
-
-    Args:
-        padding: number of elements added to every side, or to each of (left, right, top, bottom).
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has fewer than 2 axes, or an axis to pad is empty.
 
     Example:
         >>> import svod_nn as nn
@@ -412,14 +344,6 @@ class ReplicationPad3d(_Padding):
 
     A call takes a tensor of shape (..., depth, height, width), with any number of leading axes.
 
-    Args:
-        padding: number of elements added to every side, or to each of (left, right, top, bottom,
-            front, back).
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has fewer than 3 axes, or an axis to pad is empty.
-
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -436,14 +360,6 @@ class CircularPad1d(_Padding):
 
     A call takes a tensor of shape (..., size), with any number of leading axes.
 
-    Args:
-        padding: number of elements added to every side, or to each of (left, right); at most the
-            size of its axis.
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has no axis, or the padding exceeds the size of an axis.
-
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -458,14 +374,6 @@ class CircularPad2d(_Padding):
     """Circular padding of the last two axes, with the elements of the opposite ends.
 
     A call takes a tensor of shape (..., height, width), with any number of leading axes.
-
-    Args:
-        padding: number of elements added to every side, or to each of (left, right, top, bottom);
-            at most the size of its axis.
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has fewer than 2 axes, or the padding exceeds the size of an axis.
 
     Example:
         >>> import svod_nn as nn
@@ -482,14 +390,6 @@ class CircularPad3d(_Padding):
     """Circular padding of the last three axes, with the elements of the opposite ends.
 
     A call takes a tensor of shape (..., depth, height, width), with any number of leading axes.
-
-    Args:
-        padding: number of elements added to every side, or to each of (left, right, top, bottom,
-            front, back); at most the size of its axis.
-
-    Raises:
-        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
-            call, if the tensor has fewer than 3 axes, or the padding exceeds the size of an axis.
 
     Example:
         >>> import svod_nn as nn

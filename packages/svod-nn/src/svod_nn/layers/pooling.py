@@ -41,14 +41,7 @@ class _Pool(Module):
 
 
 class _MaxPool(_Pool):
-    """Base class of max pooling: the maximum of each window, padded with minus infinity.
-
-    Args:
-        kernel_size: size of the window: a number for all axes, or one for each.
-        stride: stride of the window, by default `kernel_size`.
-        padding: padding of both sides of each axis, at most half of the window.
-        dilation: distance between the elements of a window.
-    """
+    """Base class of max pooling: the maximum of each window, padded with minus infinity."""
 
     def __init__(
         self,
@@ -57,6 +50,18 @@ class _MaxPool(_Pool):
         padding: Sizes = 0,
         dilation: Sizes = 1,
     ) -> None:
+        """Initialize the layer.
+
+        Args:
+            kernel_size: size of the window: a number for all axes, or one for each.
+            stride: stride of the window, by default `kernel_size`.
+            padding: padding of both sides of each axis, at most half of the window.
+            dilation: distance between the elements of a window.
+
+        Raises:
+            LayerArgumentError: if an argument has another number of values, or a value is too
+                small.
+        """
         self._set_windows(kernel_size, stride, padding)
         self.dilation = to_sizes(type(self).__name__, "dilation", dilation, self.n_axes)
 
@@ -66,6 +71,9 @@ class _MaxPool(_Pool):
         Returns:
             a tensor of shape (batch, channels, *new_sizes), where a new size is
             `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
+
+        Raises:
+            LayerArgumentError: if the number of axes differs.
         """
         self._check(x)
         # The operation takes any number of axes, despite its name.
@@ -75,14 +83,7 @@ class _MaxPool(_Pool):
 
 
 class _AvgPool(_Pool):
-    """Base class of average pooling: the mean of each window.
-
-    Args:
-        kernel_size: size of the window: a number for all axes, or one for each.
-        stride: stride of the window, by default `kernel_size`.
-        padding: zero padding of both sides of each axis, at most half of the window.
-        count_include_pad: if True, the padding counts in the mean.
-    """
+    """Base class of average pooling: the mean of each window."""
 
     def __init__(
         self,
@@ -91,6 +92,18 @@ class _AvgPool(_Pool):
         padding: Sizes = 0,
         count_include_pad: bool = True,
     ) -> None:
+        """Initialize the layer.
+
+        Args:
+            kernel_size: size of the window: a number for all axes, or one for each.
+            stride: stride of the window, by default `kernel_size`.
+            padding: zero padding of both sides of each axis, at most half of the window.
+            count_include_pad: if True, the padding counts in the mean.
+
+        Raises:
+            LayerArgumentError: if an argument has another number of values, or a value is too
+                small.
+        """
         self._set_windows(kernel_size, stride, padding)
         self.count_include_pad = count_include_pad
 
@@ -100,6 +113,9 @@ class _AvgPool(_Pool):
         Returns:
             a tensor of shape (batch, channels, *new_sizes), where a new size is
             `(size + 2 * padding - kernel_size) // stride + 1`.
+
+        Raises:
+            LayerArgumentError: if the number of axes differs.
         """
         self._check(x)
         return x.avg_pool2d(
@@ -114,20 +130,29 @@ class _AdaptiveAvgPool(Module):
     """Base class of adaptive average pooling: the mean of a given number of windows.
 
     Window o of n begins at `floor(o * size / n)` and ends before `ceil((o + 1) * size / n)`.
-
-    Args:
-        output_size: sizes of the result: a number for all axes, or one for each.
     """
 
     n_axes: ClassVar[int] = 1
 
     def __init__(self, output_size: Sizes) -> None:
+        """Initialize the layer.
+
+        Args:
+            output_size: sizes of the result: a number for all axes, or one for each.
+
+        Raises:
+            LayerArgumentError: if `output_size` has another number of values, or a value is less
+                than 1.
+        """
         self.output_size = to_sizes(type(self).__name__, "output_size", output_size, self.n_axes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Pool a tensor of shape (batch, channels, *sizes) to (batch, channels, *output_size).
 
         The batch axis may be absent.
+
+        Raises:
+            LayerArgumentError: if the number of axes differs.
         """
         check_axes(type(self).__name__, x.shape, (self.n_axes + 1, self.n_axes + 2))
         # One axis after another: all elements of a window weigh the same, so the mean is that of
@@ -161,16 +186,6 @@ class MaxPool1d(_MaxPool):
     of the result is `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`;
     padding is never the maximum.
 
-    Args:
-        kernel_size: size of the window: a number for all axes, or one for each.
-        stride: stride of the window, by default `kernel_size`.
-        padding: padding of both sides of each axis, at most half of the window.
-        dilation: distance between the elements of a window.
-
-    Raises:
-        LayerArgumentError: if an argument has another number of values, or a value is too small;
-            from a call, if the number of axes differs.
-
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -186,16 +201,6 @@ class AvgPool1d(_AvgPool):
 
     A call takes a tensor of shape (batch, channels, length), or without the batch axis. Each size
     of the result is `(size + 2 * padding - kernel_size) // stride + 1`.
-
-    Args:
-        kernel_size: size of the window: a number for all axes, or one for each.
-        stride: stride of the window, by default `kernel_size`.
-        padding: zero padding of both sides of each axis, at most half of the window.
-        count_include_pad: if True, the padding counts in the mean.
-
-    Raises:
-        LayerArgumentError: if an argument has another number of values, or a value is too small;
-            from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn
@@ -214,13 +219,6 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     a tensor of spatial sizes `output_size`. Window o of n begins at `floor(o * size / n)` and ends
     before `ceil((o + 1) * size / n)`.
 
-    Args:
-        output_size: sizes of the result: a number for all axes, or one for each.
-
-    Raises:
-        LayerArgumentError: if `output_size` has another number of values, or a value is less than
-            1; from a call, if the number of axes differs.
-
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -238,16 +236,6 @@ class MaxPool2d(_MaxPool):
     size of the result is `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`;
     padding is never the maximum.
 
-    Args:
-        kernel_size: size of the window: a number for all axes, or one for each.
-        stride: stride of the window, by default `kernel_size`.
-        padding: padding of both sides of each axis, at most half of the window.
-        dilation: distance between the elements of a window.
-
-    Raises:
-        LayerArgumentError: if an argument has another number of values, or a value is too small;
-            from a call, if the number of axes differs.
-
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -263,16 +251,6 @@ class AvgPool2d(_AvgPool):
 
     A call takes a tensor of shape (batch, channels, height, width), or without the batch axis. Each
     size of the result is `(size + 2 * padding - kernel_size) // stride + 1`.
-
-    Args:
-        kernel_size: size of the window: a number for all axes, or one for each.
-        stride: stride of the window, by default `kernel_size`.
-        padding: zero padding of both sides of each axis, at most half of the window.
-        count_include_pad: if True, the padding counts in the mean.
-
-    Raises:
-        LayerArgumentError: if an argument has another number of values, or a value is too small;
-            from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn
@@ -290,13 +268,6 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     A call takes a tensor of shape (batch, channels, height, width), or without the batch axis, and
     returns a tensor of spatial sizes `output_size`. Window o of n begins at `floor(o * size / n)`
     and ends before `ceil((o + 1) * size / n)`.
-
-    Args:
-        output_size: sizes of the result: a number for all axes, or one for each.
-
-    Raises:
-        LayerArgumentError: if `output_size` has another number of values, or a value is less than
-            1; from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn
@@ -316,16 +287,6 @@ class MaxPool3d(_MaxPool):
     `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`; padding is never the
     maximum.
 
-    Args:
-        kernel_size: size of the window: a number for all axes, or one for each.
-        stride: stride of the window, by default `kernel_size`.
-        padding: padding of both sides of each axis, at most half of the window.
-        dilation: distance between the elements of a window.
-
-    Raises:
-        LayerArgumentError: if an argument has another number of values, or a value is too small;
-            from a call, if the number of axes differs.
-
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -341,16 +302,6 @@ class AvgPool3d(_AvgPool):
 
     A call takes a tensor of shape (batch, channels, depth, height, width), or without the batch
     axis. Each size of the result is `(size + 2 * padding - kernel_size) // stride + 1`.
-
-    Args:
-        kernel_size: size of the window: a number for all axes, or one for each.
-        stride: stride of the window, by default `kernel_size`.
-        padding: zero padding of both sides of each axis, at most half of the window.
-        count_include_pad: if True, the padding counts in the mean.
-
-    Raises:
-        LayerArgumentError: if an argument has another number of values, or a value is too small;
-            from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn
@@ -368,13 +319,6 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     A call takes a tensor of shape (batch, channels, depth, height, width), or without the batch
     axis, and returns a tensor of spatial sizes `output_size`. Window o of n begins at
     `floor(o * size / n)` and ends before `ceil((o + 1) * size / n)`.
-
-    Args:
-        output_size: sizes of the result: a number for all axes, or one for each.
-
-    Raises:
-        LayerArgumentError: if `output_size` has another number of values, or a value is less than
-            1; from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn

@@ -16,19 +16,7 @@ _KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 class _Recurrent(Module):
-    """Base class of recurrent layers.
-
-    Args:
-        input_size: number of input features.
-        hidden_size: number of features of the hidden state.
-        num_layers: number of stacked layers; each reads the outputs of the previous one.
-        bias: if True, there are learned biases.
-        batch_first: if True, shapes are (batch, steps, features), else (steps, batch, features).
-        dropout: dropout probability of the outputs between layers in training.
-        bidirectional: if True, each layer also runs in reverse, and the outputs are concatenated.
-        generator: random generator of the initial values, which are uniform between plus and minus
-            `1 / sqrt(hidden_size)`, and of dropout.
-    """
+    """Base class of recurrent layers."""
 
     n_gates: ClassVar[int] = 1
 
@@ -36,13 +24,33 @@ class _Recurrent(Module):
         self,
         input_size: int,
         hidden_size: int,
-        num_layers: int,
-        bias: bool,
-        batch_first: bool,
-        dropout: float,
-        bidirectional: bool,
-        generator: Generator | None,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        generator: Generator | None = None,
     ) -> None:
+        """Initialize the layer.
+
+        Args:
+            input_size: number of input features.
+            hidden_size: number of features of the hidden state.
+            num_layers: number of stacked layers; each reads the outputs of the previous one.
+            bias: if True, there are learned biases.
+            batch_first: if True, shapes are (batch, steps, features), else (steps, batch,
+                features).
+            dropout: dropout probability of the outputs between layers in training.
+            bidirectional: if True, each layer also runs in reverse, and the outputs are
+                concatenated.
+            generator: random generator of the initial values, which are uniform between plus and
+                minus `1 / sqrt(hidden_size)`, and of dropout.
+
+        Raises:
+            LayerArgumentError: if `num_layers` or `hidden_size` is less than 1, or `dropout` is not
+                a probability.
+        """
         # The initial values are bounded by 1 / sqrt(hidden_size).
         if num_layers < 1 or hidden_size < 1 or not 0 <= dropout <= 1:
             problem = f"num_layers={num_layers}, hidden_size={hidden_size}, dropout={dropout}"
@@ -126,17 +134,6 @@ class _Recurrent(Module):
 class LSTM(_Recurrent):
     """Long short-term memory (LSTM); see `svod_tensor.lstm` for the equations.
 
-    Args:
-        input_size: number of input features.
-        hidden_size: number of features of the hidden state.
-        num_layers: number of stacked layers; each reads the outputs of the previous one.
-        bias: if True, there are learned biases.
-        batch_first: if True, shapes are (batch, steps, features), else (steps, batch, features).
-        dropout: dropout probability of the outputs between layers in training.
-        bidirectional: if True, each layer also runs in reverse, and the outputs are concatenated.
-        generator: random generator of the initial values, which are uniform between plus and minus
-            `1 / sqrt(hidden_size)`, and of dropout.
-
     Attributes:
         weight_ih_l0: input weights of the first layer, of shape (4 * hidden_size, input_size).
         weight_hh_l0: hidden weights, of shape (4 * hidden_size, hidden_size).
@@ -145,9 +142,6 @@ class LSTM(_Recurrent):
 
     Layer k has the suffix `_lk`, and its reverse direction `_lk_reverse`. The input size of later
     layers is `directions * hidden_size`.
-
-    Raises:
-        LayerArgumentError: if `num_layers` is less than 1.
 
     Source: S. Hochreiter, J. Schmidhuber, Long short-term memory, 1997, as in `torch.nn.LSTM`.
 
@@ -160,29 +154,6 @@ class LSTM(_Recurrent):
     """
 
     n_gates = 4
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        *,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            generator,
-        )
 
     def _run(
         self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int
@@ -200,17 +171,6 @@ class LSTM(_Recurrent):
 class GRU(_Recurrent):
     """Gated recurrent unit (GRU); see `svod_tensor.gru` for the equations.
 
-    Args:
-        input_size: number of input features.
-        hidden_size: number of features of the hidden state.
-        num_layers: number of stacked layers; each reads the outputs of the previous one.
-        bias: if True, there are learned biases.
-        batch_first: if True, shapes are (batch, steps, features), else (steps, batch, features).
-        dropout: dropout probability of the outputs between layers in training.
-        bidirectional: if True, each layer also runs in reverse, and the outputs are concatenated.
-        generator: random generator of the initial values, which are uniform between plus and minus
-            `1 / sqrt(hidden_size)`, and of dropout.
-
     Attributes:
         weight_ih_l0: input weights of the first layer, of shape (3 * hidden_size, input_size).
         weight_hh_l0: hidden weights, of shape (3 * hidden_size, hidden_size).
@@ -219,9 +179,6 @@ class GRU(_Recurrent):
 
     Layer k has the suffix `_lk`, and its reverse direction `_lk_reverse`. The input size of later
     layers is `directions * hidden_size`.
-
-    Raises:
-        LayerArgumentError: if `num_layers` is less than 1.
 
     Source: K. Cho et al., Learning phrase representations using RNN encoder-decoder, 2014, as in
     `torch.nn.GRU`.
@@ -235,29 +192,6 @@ class GRU(_Recurrent):
     """
 
     n_gates = 3
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        *,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            generator,
-        )
 
     def _run(
         self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int
@@ -330,7 +264,7 @@ class RNN(_Recurrent):
             batch_first,
             dropout,
             bidirectional,
-            generator,
+            generator=generator,
         )
         if nonlinearity not in ("tanh", "relu"):
             raise LayerArgumentError(

@@ -28,23 +28,7 @@ M = TypeVar("M", bound=Module)
 
 
 class _FeedForward(Module):
-    """Base class of encoder and decoder layers.
-
-    Args:
-        d_model: number of features of the inputs and results.
-        nhead: number of attention heads.
-        dim_feedforward: number of features of the hidden layer of the feed-forward network.
-        dropout: dropout probability in training.
-        activation: activation of the feed-forward network: "relu", "gelu", or a function of
-            tensors.
-        layer_norm_eps: term added to variances for numerical stability.
-        batch_first: if True, shapes are (batch, positions, d_model), else (positions, batch,
-            d_model).
-        norm_first: if True, normalize the input of each block (pre-norm), else its result added to
-            the input (post-norm).
-        bias: if True, linear layers and normalizations have biases.
-        generator: random generator of the initial values and of dropout.
-    """
+    """Base class of encoder and decoder layers."""
 
     def __init__(
         self,
@@ -60,6 +44,23 @@ class _FeedForward(Module):
         *,
         generator: Generator | None = None,
     ) -> None:
+        """Initialize the layer.
+
+        Args:
+            d_model: number of features of the inputs and results.
+            nhead: number of attention heads.
+            dim_feedforward: number of features of the hidden layer of the feed-forward network.
+            dropout: dropout probability in training.
+            activation: activation of the feed-forward network: "relu", "gelu", or a function of
+                tensors.
+            layer_norm_eps: term added to variances for numerical stability.
+            batch_first: if True, shapes are (batch, positions, d_model), else (positions, batch,
+                d_model).
+            norm_first: if True, normalize the input of each block (pre-norm), else its result added
+                to the input (post-norm).
+            bias: if True, linear layers and normalizations have biases.
+            generator: random generator of the initial values and of dropout.
+        """
         self.norm_first, self.activation = norm_first, activation
         if isinstance(activation, str) and activation not in ("relu", "gelu"):
             raise LayerArgumentError(
@@ -109,21 +110,6 @@ class TransformerEncoderLayer(_FeedForward):
     """Transformer encoder layer: self-attention and a feed-forward network.
 
     Both are residual blocks with layer normalization.
-
-    Args:
-        d_model: number of features of the inputs and results.
-        nhead: number of attention heads.
-        dim_feedforward: number of features of the hidden layer of the feed-forward network.
-        dropout: dropout probability in training.
-        activation: activation of the feed-forward network: "relu", "gelu", or a function of
-            tensors.
-        layer_norm_eps: term added to variances for numerical stability.
-        batch_first: if True, shapes are (batch, positions, d_model), else (positions, batch,
-            d_model).
-        norm_first: if True, normalize the input of each block (pre-norm), else its result added to
-            the input (post-norm).
-        bias: if True, linear layers and normalizations have biases.
-        generator: random generator of the initial values and of dropout.
 
     Source:
         Vaswani et al., Attention Is All You Need, 2017, section 3.1, as in
@@ -178,21 +164,6 @@ class TransformerDecoderLayer(_FeedForward):
     """Transformer decoder layer: self-attention, cross-attention and a feed-forward network.
 
     The three are residual blocks with layer normalization.
-
-    Args:
-        d_model: number of features of the inputs and results.
-        nhead: number of attention heads.
-        dim_feedforward: number of features of the hidden layer of the feed-forward network.
-        dropout: dropout probability in training.
-        activation: activation of the feed-forward network: "relu", "gelu", or a function of
-            tensors.
-        layer_norm_eps: term added to variances for numerical stability.
-        batch_first: if True, shapes are (batch, positions, d_model), else (positions, batch,
-            d_model).
-        norm_first: if True, normalize the input of each block (pre-norm), else its result added to
-            the input (post-norm).
-        bias: if True, linear layers and normalizations have biases.
-        generator: random generator of the initial values and of dropout.
 
     Source:
         Vaswani et al., Attention Is All You Need, 2017, section 3.1, as in

@@ -16,12 +16,7 @@ __all__ = ["ConvTransposeAttributes", "conv", "conv_transpose", "get_kernel"]
 
 @operator("Conv")
 def conv(
-    node: Call,
-    x: Tensor,
-    w: Tensor,
-    b: Tensor | None = None,
-    *,
-    attributes: ConvAttributes,
+    node: Call, x: Tensor, w: Tensor, b: Tensor | None = None, *, attributes: ConvAttributes
 ) -> Tensor:
     """Convolution of `x` with filters `w`, plus the bias `b`."""
     kernel = get_kernel(node, w, attributes.kernel_shape)

@@ -174,13 +174,7 @@ def fused_conv(
     attributes: FusedConvAttributes,
 ) -> Tensor:
     """Activation of a convolution plus `z`."""
-    result = conv(
-        node,
-        x,
-        w,
-        b,
-        attributes=attributes,
-    )
+    result = conv(node, x, w, b, attributes=attributes)
     return _activate(
         node,
         # The sum comes before the activation, as in a residual block.
@@ -206,12 +200,7 @@ class FusedGemmAttributes:
 
 @operator("FusedGemm", domain=MICROSOFT)
 def fused_gemm(
-    node: Call,
-    a: Tensor,
-    b: Tensor,
-    c: Tensor | None = None,
-    *,
-    attributes: FusedGemmAttributes,
+    node: Call, a: Tensor, b: Tensor, c: Tensor | None = None, *, attributes: FusedGemmAttributes
 ) -> Tensor:
     """Activation of `alpha * A @ B + beta * C`."""
     parameters: list[Any] = [

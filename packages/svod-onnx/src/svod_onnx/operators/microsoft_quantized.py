@@ -4,7 +4,7 @@ the result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
@@ -371,14 +371,7 @@ def q_attention(
         projected,
         mask_index,
         past,
-        attributes=MicrosoftAttentionAttributes(
-            num_heads=attributes.num_heads,
-            do_rotary=attributes.do_rotary,
-            mask_filter_value=attributes.mask_filter_value,
-            past_present_share_buffer=attributes.past_present_share_buffer,
-            scale=attributes.scale,
-            unidirectional=attributes.unidirectional,
-        ),
+        attributes=MicrosoftAttentionAttributes(**asdict(attributes)),
     )
 
 

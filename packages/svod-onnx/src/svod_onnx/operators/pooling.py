@@ -34,12 +34,7 @@ class AveragePoolAttributes(PoolAttributes):
 
 
 @operator("AveragePool")
-def average_pool(
-    node: Call,
-    x: Tensor,
-    *,
-    attributes: AveragePoolAttributes,
-) -> Tensor:
+def average_pool(node: Call, x: Tensor, *, attributes: AveragePoolAttributes) -> Tensor:
     """Mean of each window."""
     windows = make_windows(
         node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode
@@ -65,10 +60,7 @@ class MaxPoolAttributes(PoolAttributes):
 
 @operator("MaxPool")
 def max_pool(
-    node: Call,
-    x: Tensor,
-    *,
-    attributes: MaxPoolAttributes,
+    node: Call, x: Tensor, *, attributes: MaxPoolAttributes
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Maximum of each window, and its index in the flattened tensor.
 
@@ -120,12 +112,7 @@ class LpPoolAttributes(PoolAttributes):
 
 
 @operator("LpPool")
-def lp_pool(
-    node: Call,
-    x: Tensor,
-    *,
-    attributes: LpPoolAttributes,
-) -> Tensor:
+def lp_pool(node: Call, x: Tensor, *, attributes: LpPoolAttributes) -> Tensor:
     """Lp norm of each window."""
     windows = make_windows(
         node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode

@@ -194,12 +194,7 @@ def conv_integer(
     # General case: groups, symbolic sizes and wider integers.
     # Zero points are subtracted first, so that padding with 0 means padding with the zero point.
     image, filters = x.cast("int32") - x_zero, w.cast("int32") - by_filter
-    return conv(
-        node,
-        image,
-        filters,
-        attributes=attributes,
-    )
+    return conv(node, image, filters, attributes=attributes)
 
 
 @operator("QLinearConv", precomputes=True)
@@ -219,14 +214,7 @@ def qlinear_conv(
 ) -> Tensor:
     """Quantized convolution of quantized operands. The bias has the scale `x_scale * w_scale`."""
     element_type = node.trace.get_element_type(node.node.inputs[7])
-    sums = conv_integer(
-        node,
-        x,
-        w,
-        x_zero_point,
-        w_zero_point,
-        attributes=attributes,
-    )
+    sums = conv_integer(node, x, w, x_zero_point, w_zero_point, attributes=attributes)
     if b is not None:
         sums = sums + _broadcast_parameter(b, sums, 1, 0)
     factor = x_scale.cast("float32") * w_scale.cast("float32") / y_scale.cast("float32")

@@ -53,12 +53,7 @@ class RoiAlignAttributes(RoiAlignSince10Attributes):
 
 @operator("RoiAlign", since=16)
 def roi_align(
-    node: Call,
-    x: Tensor,
-    rois: Tensor,
-    batch_indices: Tensor,
-    *,
-    attributes: RoiAlignAttributes,
+    node: Call, x: Tensor, rois: Tensor, batch_indices: Tensor, *, attributes: RoiAlignAttributes
 ) -> Tensor:
     """Mean or maximum of samples between elements, for each bin of a region.
 

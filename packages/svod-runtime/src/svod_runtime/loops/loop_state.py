@@ -170,8 +170,7 @@ class LoopState(Arguments):
         """Bind a local buffer to the slice of an operand with this index."""
         spec = self.form.body.buffers[index]
         self.bind(
-            index,
-            self.buffers[position].view(slice_index * spec.nbytes, spec.nbytes, spec.dtype),
+            index, self.buffers[position].view(slice_index * spec.nbytes, spec.nbytes, spec.dtype)
         )
 
     def _get_first(self, index: int) -> Buffer:

@@ -193,8 +193,7 @@ class PlanForm:
             nbytes = spec[0] if may_be_smaller and buffer.nbytes < spec[0] else buffer.nbytes
             if (nbytes, buffer.dtype, buffer.device) != spec:
                 raise PlanError(
-                    op="plan",
-                    problem=f"input {position} must be {_show_spec(spec)}, got {buffer}",
+                    op="plan", problem=f"input {position} must be {_show_spec(spec)}, got {buffer}"
                 )
         for position in self._written_inputs:
             if not inputs[position].is_writable:

@@ -263,14 +263,7 @@ def _compare_tensors(
             " constants that keep it"
         )
     else:
-        values = find_difference(
-            before,
-            after,
-            seed,
-            effort.n_samples,
-            _count_roundings(name, before),
-            ulps=_get_accuracy(before),
-        )
+        values = _sample(name, before, after, effort, seed)
     if problem is not None:
         report.counterexamples.append(Counterexample(name, before, after, {}, True, problem))
     elif values is not None:
@@ -305,16 +298,15 @@ def _compare(report: RuleReport, before: UOp, after: UOp, effort: Effort, seed: 
         report.sampled += 1
     else:
         report.undecided += 1
-    values = find_difference(
-        before,
-        after,
-        seed,
-        effort.n_samples,
-        _count_roundings(name, before),
-        ulps=_get_accuracy(before),
-    )
+    values = _sample(name, before, after, effort, seed)
     if values is not None:
         report.counterexamples.append(Counterexample(name, before, after, values, True))
+
+
+def _sample(name: str, before: UOp, after: UOp, effort: Effort, seed: int) -> dict[UOp, Any] | None:
+    """Find values for which the sides of a rule differ."""
+    n_roundings, ulps = _count_roundings(name, before), _get_accuracy(before)
+    return find_difference(before, after, seed, effort.n_samples, n_roundings, ulps=ulps)
 
 
 def _is_outside_of_z3(before: UOp) -> bool:

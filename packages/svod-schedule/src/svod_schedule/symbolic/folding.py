@@ -58,10 +58,7 @@ def broadcast_constant(n: UOp, c: UOp) -> UOp:
     return UOp.const(n.dtype, c.arg)
 
 
-@rule(
-    node(_FOLDED_INTEGERS, name="n", kinds=INT | BOOL),
-    node(Op.RANGE, name="n"),
-)
+@rule(node(_FOLDED_INTEGERS, name="n", kinds=INT | BOOL), node(Op.RANGE, name="n"))
 def collapse_single_value(n: UOp) -> UOp | None:
     """x -> c when c is the only possible value of x; the counter of a loop of one iteration is 0.
 

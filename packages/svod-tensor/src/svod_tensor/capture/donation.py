@@ -6,7 +6,6 @@ that still hold it, raise errors."""
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from svod_ir import UOp
 from svod_ir.sizes import max_size
 from svod_tensor._shards import iter_shards, shards_of
+from svod_tensor.capture.parameters import Parameters
 from svod_tensor.cells import overwriting, registry, writing
 from svod_tensor.engine import memory_nodes, versions
 from svod_tensor.errors import DonationError
@@ -80,19 +80,17 @@ def resolve_donated(
         DonationError: if it has no such parameter.
     """
     donated = [donate] if isinstance(donate, (str, int)) else list(donate)
-    kinds = inspect.Parameter
-    parameters = list(inspect.signature(function).parameters.values())
-    single = [p for p in parameters if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
-    positional = [p.name for p in single if p.kind is not kinds.KEYWORD_ONLY]
+    parameters = Parameters.of(function)
+    positional = parameters.positional
     names: set[str] = set()
     for parameter in donated:
         is_known = (
-            any(p.name == parameter for p in single)
+            parameter in parameters.names
             if isinstance(parameter, str)
             else 0 <= parameter < len(positional)
         )
         if not is_known:
-            shown = ", ".join(p.name for p in single) or "none"
+            shown = ", ".join(parameters.names) or "none"
             raise DonationError(
                 function=name,
                 argument=repr(parameter),
@@ -100,7 +98,7 @@ def resolve_donated(
                 hint=f"there are: {shown}",
             )
         names.add(parameter if isinstance(parameter, str) else positional[parameter])
-    return DonatedParameters(frozenset(names), tuple(positional))
+    return DonatedParameters(frozenset(names), positional)
 
 
 def get_donated_memory(taker: str, tensor: TensorBase, shard: int, argument: str) -> Donated:

@@ -12,7 +12,6 @@ at the start of what would be needed for the largest sizes, so arguments are rea
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
@@ -25,6 +24,7 @@ from svod_tensor._variable import Variable
 from svod_tensor.capture.calls import Captured
 from svod_tensor.capture.function_plan import find_direct
 from svod_tensor.capture.inputs import Input
+from svod_tensor.capture.parameters import Parameters
 from svod_tensor.capture.recipes import Results
 from svod_tensor.capture.signature import find_array
 from svod_tensor.cells.views import is_symbolic
@@ -65,29 +65,24 @@ class DynamicParameters:
 
     def __init__(self, name: str, function: Callable[..., object], shapes: DynamicShapes) -> None:
         self._name = name
-        parameters = list(inspect.signature(function).parameters.values())
-        kinds = inspect.Parameter
-        names = [
-            p.name
-            for p in parameters
-            if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
-        ]
-        is_variadic = any(p.kind is kinds.VAR_POSITIONAL for p in parameters)
+        parameters = Parameters.of(function)
+        positional = parameters.positional
         self._by_root: dict[int | str, Mapping[int, Variable]] = {}
         for parameter, axes in shapes.items():
             self._check_axes(parameter, axes)
-            if isinstance(parameter, str):
-                if parameter not in {p.name for p in parameters}:
-                    raise self._refuse(parameter, "is not a parameter")
-                self._by_root[parameter] = axes
-                if parameter in names:
-                    self._by_root[names.index(parameter)] = axes
-            else:
-                if not (0 <= parameter < len(names) or (parameter >= 0 and is_variadic)):
-                    raise self._refuse(parameter, "is not a parameter")
-                self._by_root[parameter] = axes
-                if parameter < len(names):
-                    self._by_root[names[parameter]] = axes
+            is_known = (
+                parameter in parameters.names
+                if isinstance(parameter, str)
+                else parameter >= 0 and (parameter < len(positional) or parameters.is_variadic)
+            )
+            if not is_known:
+                raise self._refuse(parameter, "is not a parameter")
+            self._by_root[parameter] = axes
+            # An argument can be passed by name and by position.
+            if isinstance(parameter, int) and parameter < len(positional):
+                self._by_root[positional[parameter]] = axes
+            elif parameter in positional:
+                self._by_root[positional.index(parameter)] = axes
         # Stand-ins for tensors with variables as sizes, which keep no memory.
         self._symbolic: dict[object, Tensor] = {}
 

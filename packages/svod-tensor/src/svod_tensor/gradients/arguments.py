@@ -4,7 +4,7 @@ function runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from svod_ir import UOp
@@ -23,6 +23,8 @@ __all__ = [
     "check_unassigned",
     "has_parameters",
     "read_tensors",
+    "replace_nodes",
+    "select_inexact",
     "trace_arguments",
 ]
 
@@ -107,6 +109,35 @@ def trace_arguments(operation: str, args: Sequence[object], argnums: Argnums) ->
         structure,
         tuple(replaced.get(n, arg) for n, arg in enumerate(args)),
     )
+
+
+def select_inexact(leaves: Sequence[object]) -> dict[int, Tensor]:
+    """The tensors of floats or complex numbers among leaves, by index."""
+    return {
+        n: leaf
+        for n, leaf in enumerate(leaves)
+        if isinstance(leaf, Tensor) and leaf.dtype.is_inexact
+    }
+
+
+def replace_nodes(
+    structure: Structure,
+    leaves: Sequence[object],
+    tensors: Mapping[int, Tensor],
+    nodes: Iterable[UOp],
+) -> object:
+    """A structure of leaves, in which tensors have new nodes.
+
+    Args:
+        structure: the structure.
+        leaves: its leaves.
+        tensors: the tensors to replace, by index among the leaves.
+        nodes: the new node of each of them.
+    """
+    replaced = {
+        n: tensor.from_uop(node) for (n, tensor), node in zip(tensors.items(), nodes, strict=True)
+    }
+    return structure.unflatten([replaced.get(n, leaf) for n, leaf in enumerate(leaves)])
 
 
 def read_tensors(

@@ -11,7 +11,7 @@ from svod_ir.derivatives import RECOMPUTED, list_sources, make_gradients, make_t
 from svod_tensor._trees import flatten
 from svod_tensor.cells.derivatives import differentiating
 from svod_tensor.engine import versions
-from svod_tensor.gradients.arguments import check_unassigned
+from svod_tensor.gradients.arguments import check_unassigned, replace_nodes, select_inexact
 from svod_tensor.loops.tracing import list_live_nodes
 from svod_tensor.tensor import Tensor
 
@@ -67,22 +67,12 @@ def checkpoint(f: F) -> F:
             "checkpoint", tensors.values(), traced.values(), [structure.paths[n] for n in tensors]
         )
         outputs, result_structure = flatten(result)
-        floats = {
-            n: out
-            for n, out in enumerate(outputs)
-            if isinstance(out, Tensor) and out.dtype.is_inexact
-        }
+        floats = select_inexact(outputs)
         if not floats:
             return result
         nodes = [tensor.uop for tensor in floats.values()]
         marked = make_gradients(nodes, _list_operands(nodes, live_nodes), RECOMPUTED)
-        images = {
-            n: tensor.from_uop(node)
-            for (n, tensor), node in zip(floats.items(), marked, strict=True)
-        }
-        return result_structure.unflatten(
-            [images.get(n, output) for n, output in enumerate(outputs)]
-        )
+        return replace_nodes(result_structure, outputs, floats, marked)
 
     return cast("F", checkpointed)
 

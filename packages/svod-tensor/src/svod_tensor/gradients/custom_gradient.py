@@ -18,7 +18,7 @@ from svod_ir.derivatives import (
 from svod_tensor._trees import Structure, flatten
 from svod_tensor.cells.derivatives import differentiating
 from svod_tensor.errors import DerivativeError
-from svod_tensor.gradients.arguments import check_unassigned
+from svod_tensor.gradients.arguments import check_unassigned, replace_nodes, select_inexact
 from svod_tensor.loops.tracing import Trace, start_trace
 from svod_tensor.tensor import Tensor
 
@@ -59,11 +59,7 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Calla
     def custom(*args: object, **kwargs: object) -> object:
         leaves, structure = flatten(args)
         # Nodes of their own, as in `trace_arguments`.
-        traced = {
-            n: make_traced(x.uop)
-            for n, x in enumerate(leaves)
-            if isinstance(x, Tensor) and x.dtype.is_inexact
-        }
+        traced = {n: make_traced(x.uop) for n, x in select_inexact(leaves).items()}
         tensors = {n: Tensor.from_uop(node) for n, node in traced.items()}
         traced_arguments = structure.unflatten(
             [tensors.get(n, leaf) for n, leaf in enumerate(leaves)]
@@ -77,11 +73,7 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Calla
             [structure.paths[n] for n in tensors],
         )
         outputs, value_structure = flatten(value)
-        floats = {
-            n: out
-            for n, out in enumerate(outputs)
-            if isinstance(out, Tensor) and out.dtype.is_inexact
-        }
+        floats = select_inexact(outputs)
         # No derivative can pass, so the inner function is not traced.
         if not floats or not tensors:
             return value
@@ -100,13 +92,7 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Calla
             [o.node for o in operands],
             [o.cotangent for o in operands],
         )
-        images = {
-            n: tensor.from_uop(node)
-            for (n, tensor), node in zip(floats.items(), marked, strict=True)
-        }
-        return value_structure.unflatten(
-            [images.get(n, output) for n, output in enumerate(outputs)]
-        )
+        return replace_nodes(value_structure, outputs, floats, marked)
 
     return custom
 
@@ -224,8 +210,7 @@ def _match(
         yield from [None] * like.n_leaves
     elif (like.kind, like.names) != (actual.kind, actual.names):
         raise _error(
-            f"expected a cotangent {like} of {path}, got {actual}",
-            "nest it as the argument is",
+            f"expected a cotangent {like} of {path}, got {actual}", "nest it as the argument is"
         )
     else:
         for name, item, its in zip(like.names, like.items, actual.items, strict=True):

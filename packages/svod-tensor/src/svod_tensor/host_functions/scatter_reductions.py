@@ -16,23 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["FUNCTIONS"]
 
 
-def _multiply(
-    out: NDArray[Any],
-    x: NDArray[Any],
-    indices: NDArray[np.int64],
-    values: NDArray[Any],
-    includes_initial: bool,
-) -> None:
-    out[...] = x
-    is_valid = indices >= 0
-    indices, values = indices[is_valid], values[is_valid]
-    if not includes_initial:
-        out[indices] = 1
-    with np.errstate(all="ignore"):
-        np.multiply.at(out, indices, values)
-
-
-def _make_extreme(function: np.ufunc) -> Callable[..., None]:
+def _make_reduction(function: np.ufunc, identity: int | None) -> Callable[..., None]:
     def fill(
         out: NDArray[Any],
         x: NDArray[Any],
@@ -45,7 +29,7 @@ def _make_extreme(function: np.ufunc) -> Callable[..., None]:
         indices, values = indices[is_valid], values[is_valid]
         if not includes_initial:
             # Any of the values is a valid start of a maximum or minimum.
-            out[indices] = values
+            out[indices] = values if identity is None else identity
         with np.errstate(all="ignore"):
             function.at(out, indices, values)
 
@@ -53,8 +37,8 @@ def _make_extreme(function: np.ufunc) -> Callable[..., None]:
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., None]]] = {
-    "prod": _multiply,
-    "amax": _make_extreme(np.maximum),
-    "amin": _make_extreme(np.minimum),
+    "prod": _make_reduction(np.multiply, 1),
+    "amax": _make_reduction(np.maximum, None),
+    "amin": _make_reduction(np.minimum, None),
 }
 """Functions by the name of their reduction."""

@@ -282,12 +282,7 @@ def _unify(operation: str, path: str, branches: Sequence[_Branch], position: int
     for i, node in enumerate(nodes):
         if node.dtype is not dtype or unbind_shape(node) != unbind_shape(like):
             raise _make_error(
-                operation,
-                path,
-                describe(like),
-                describe(node),
-                branches[first or 0],
-                branches[i],
+                operation, path, describe(like), describe(node), branches[first or 0], branches[i]
             )
         if node.placement not in (None, placed.placement):
             if not isinstance(placed.placement, Sharding) or node.device != placed.device:

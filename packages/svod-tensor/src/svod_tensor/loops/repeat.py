@@ -230,12 +230,7 @@ def _make_slice(leaf: Leaf, placeholder: Placeholder | None) -> Tensor:
 
 
 def _match_carry(
-    loop: LoopSpec,
-    leaf: Leaf,
-    operand: UOp,
-    spec: _CarrySpec,
-    value: object,
-    device: str | None,
+    loop: LoopSpec, leaf: Leaf, operand: UOp, spec: _CarrySpec, value: object, device: str | None
 ) -> UOp | None:
     """The next value of a carry, in its dtype and placement.
 

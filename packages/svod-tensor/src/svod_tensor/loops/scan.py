@@ -97,10 +97,7 @@ def _scan(
     structures: list[Structure] = []
 
     def run(values: list[Tensor], slices: list[Tensor], _counter: UOp) -> IterationResult:
-        result = f(
-            carry_tree.structure.unflatten(values),
-            sliced_tree.structure.unflatten(slices),
-        )
+        result = f(carry_tree.structure.unflatten(values), sliced_tree.structure.unflatten(slices))
         if not isinstance(result, tuple) or len(result) != 2:  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison]
             raise TraceError(
                 operation="scan",

@@ -271,8 +271,7 @@ def search_all(
             # If the time is too short for all remaining kernels, the first ones still get the
             # minimum.
             share = max(
-                box.remaining() * weights[n] / sum(weights[n:]),
-                min(box.remaining(), _MIN_SECONDS),
+                box.remaining() * weights[n] / sum(weights[n:]), min(box.remaining(), _MIN_SECONDS)
             )
             seconds = min(_seconds_left(record, config), share)
             if seconds < _MIN_SECONDS:

@@ -179,10 +179,7 @@ def _run_body(
 
 
 def _run_scan(
-    step: LoopDerivativeStep,
-    operands: Sequence[Any],
-    f: Callable[..., Any],
-    library: CarryLibrary,
+    step: LoopDerivativeStep, operands: Sequence[Any], f: Callable[..., Any], library: CarryLibrary
 ) -> Sequence[Any]:
     arguments, n = step.arguments, step.arguments["n_carried"]
     counts = arguments["counts"]

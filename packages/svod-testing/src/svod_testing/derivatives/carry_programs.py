@@ -74,31 +74,10 @@ class CarryProgram:
 
     def iter_steps(self) -> Iterator[LoopDerivativeStep]:
         """Iterate over all steps, including the steps of bodies."""
-        return _iter_steps(self.block)
+        return self.block.iter_steps()
 
     def __str__(self) -> str:
-        return "\n".join(_write(self.block, self.kinds, ""))
-
-
-def _iter_steps(block: DerivativeBlock) -> Iterator[LoopDerivativeStep]:
-    for step in block.steps:
-        yield step
-        for inner in step.blocks:
-            yield from _iter_steps(inner)
-
-
-def _write(block: DerivativeBlock, kinds: Mapping[int, CarryKind], indent: str) -> Iterator[str]:
-    def names(values: Sequence[int]) -> str:
-        return ", ".join(f"x{n}" for n in values)
-
-    yield f"{indent}given {', '.join(f'x{n}: {kinds[n]}' for n in block.params)}"
-    for step in block.steps:
-        results = ", ".join(f"x{n}: {kinds[n]}" for n in step.results)
-        arguments = "".join(f", {name}={value}" for name, value in step.arguments.items())
-        yield f"{indent}  {results} = {step.name}({names(step.operands)}{arguments})"
-        for inner in step.blocks:
-            yield from _write(inner, kinds, indent + "    ")
-    yield f"{indent}  give {names(block.results)}"
+        return "\n".join(self.block.iter_lines(self.kinds))
 
 
 def draw_carry_program(seed: int, n_steps: int = 3, *, max_depth: int = 2) -> CarryProgram:
@@ -327,10 +306,7 @@ class _CarryDrawing:
         if name != "scan":
             counter = self.new(CarryKind((), "int32"))
             inside = _CarryScope(
-                [*scope.values, *params],
-                [*scope.counters, counter],
-                scope.depth + 1,
-                tuple(params),
+                [*scope.values, *params], [*scope.counters, counter], scope.depth + 1, tuple(params)
             )
             inner = self._fill(inside)
             block = DerivativeBlock(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from svod_testing.derivatives.carry_programs import CarryKind, CarryProgram
 from svod_testing.derivatives.loop_programs import DerivativeBlock, LoopDerivativeStep
+from svod_testing.derivatives.shrinking import shrink_program
 
 __all__ = ["shrink_carry_program"]
 
@@ -15,14 +16,9 @@ def shrink_carry_program(
     program: CarryProgram, fails: Callable[[CarryProgram], bool]
 ) -> CarryProgram:
     """Return a shorter program of which `fails` still holds, as it does of `program`."""
-    while True:
-        for block in _iter_shorter(program.block, program.kinds, (0,)):
-            candidate = replace(program, block=_drop_unused(block))
-            if candidate.block != program.block and fails(candidate):
-                program = candidate
-                break
-        else:
-            return program
+    return shrink_program(
+        program, lambda longer: _iter_shorter(longer.block, longer.kinds, (0,)), fails
+    )
 
 
 def _iter_shorter(
@@ -101,24 +97,3 @@ def _iter_with_fewer_results(
                 blocks=(DerivativeBlock(params, steps, values),),
             )
             yield [shorter, *_copy((step.operands[k],), (result,), kinds)]
-
-
-def _drop_unused(block: DerivativeBlock) -> DerivativeBlock:
-    """Remove steps whose results are not read."""
-    read = {*block.results}
-    steps: list[LoopDerivativeStep] = []
-    for step in reversed(block.steps):
-        if read.isdisjoint(step.results):
-            continue
-        shorter = step._replace(blocks=tuple(map(_drop_unused, step.blocks)))
-        steps.append(shorter)
-        read.update(_iter_read(shorter))
-    return replace(block, steps=tuple(reversed(steps)))
-
-
-def _iter_read(step: LoopDerivativeStep) -> Iterator[int]:
-    yield from step.operands
-    for block in step.blocks:
-        yield from block.results
-        for inner in block.steps:
-            yield from _iter_read(inner)

@@ -240,6 +240,11 @@ def _unpack(structure: str, tree: Any) -> list[Any]:
 class SvodLoops:
     """The loops of svod."""
 
+    repeat = staticmethod(while_loop)
+    cond = staticmethod(cond)
+    switch = staticmethod(switch)
+    checkpoint = staticmethod(checkpoint)
+
     def apply(self, name: str, operands: Sequence[Any], arguments: Sequence[Any]) -> Any:
         return FUNCTIONS[name].call(*operands, *arguments)
 
@@ -287,18 +292,6 @@ class SvodLoops:
             )
         return fori_loop(arguments["lower"], upper, f, init, checkpoint_every=every)
 
-    def repeat(self, goes_on: Callable[..., Any], f: Callable[..., Any], init: Any) -> Any:
-        return while_loop(goes_on, f, init)
-
-    def cond(self, pred: Any, f: Callable[..., Any], g: Callable[..., Any], *operands: Any) -> Any:
-        return cond(pred, f, g, *operands)
-
-    def switch(self, index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-        return switch(index, branches, *operands)
-
-    def checkpoint(self, f: Callable[..., Any]) -> Callable[..., Any]:
-        return checkpoint(f)
-
     def grad(self, f: Callable[..., Any], n_args: int) -> Callable[..., Any]:
         return grad(f, tuple(range(n_args)))
 
@@ -315,6 +308,8 @@ class JaxLoops:
 
     def __init__(self, jax: Any) -> None:
         self._jax, self._np = jax, jax.numpy
+        self.repeat = jax.lax.while_loop
+        self.cond, self.switch = jax.lax.cond, jax.lax.switch
 
     def apply(self, name: str, operands: Sequence[Any], arguments: Sequence[Any]) -> Any:
         return FUNCTIONS[name].peer(self._jax, *operands, *arguments)
@@ -350,15 +345,6 @@ class JaxLoops:
 
     def fori(self, f: Callable[..., Any], init: Any, arguments: Mapping[str, Any]) -> Any:
         return self._jax.lax.fori_loop(arguments["lower"], arguments["upper"], f, init)
-
-    def repeat(self, goes_on: Callable[..., Any], f: Callable[..., Any], init: Any) -> Any:
-        return self._jax.lax.while_loop(goes_on, f, init)
-
-    def cond(self, pred: Any, f: Callable[..., Any], g: Callable[..., Any], *operands: Any) -> Any:
-        return self._jax.lax.cond(pred, f, g, *operands)
-
-    def switch(self, index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-        return self._jax.lax.switch(index, branches, *operands)
 
     def checkpoint(self, f: Callable[..., Any]) -> Callable[..., Any]:
         return f

@@ -76,6 +76,36 @@ class DerivativeBlock:
     steps: tuple[LoopDerivativeStep, ...]
     results: tuple[int, ...]
 
+    def iter_steps(self) -> Iterator[LoopDerivativeStep]:
+        """Iterate over all steps, including the steps of inner blocks."""
+        for step in self.steps:
+            yield step
+            for inner in step.blocks:
+                yield from inner.iter_steps()
+
+    def iter_lines(self, kinds: Mapping[int, object], indent: str = "") -> Iterator[str]:
+        """Iterate over the lines of the block as text.
+
+        Args:
+            kinds: shown for each value: its shape, or shape and dtype.
+            indent: start of each line.
+        """
+
+        def define(values: Sequence[int]) -> str:
+            return ", ".join(f"x{n}: {kinds[n]}" for n in values)
+
+        def read(values: Sequence[int]) -> str:
+            return ", ".join(f"x{n}" for n in values)
+
+        yield f"{indent}given {define(self.params)}"
+        for step in self.steps:
+            arguments = "".join(f", {name}={value!r}" for name, value in step.arguments.items())
+            call = f"{step.name}({read(step.operands)}{arguments})"
+            yield f"{indent}  {define(step.results)} = {call}"
+            for inner in step.blocks:
+                yield from inner.iter_lines(kinds, indent + "    ")
+        yield f"{indent}  give {read(self.results)}"
+
 
 class LoopDerivativeStep(NamedTuple):
     """A step of a program: a function of `programs`, or one of `LOOP_STEPS`."""
@@ -105,32 +135,10 @@ class LoopDerivativeProgram:
 
     def iter_steps(self) -> Iterator[LoopDerivativeStep]:
         """Iterate over all steps, including the steps of bodies."""
-        return _iter_steps(self.block)
+        return self.block.iter_steps()
 
     def __str__(self) -> str:
-        return "\n".join(_write(self.block, self.shapes, ""))
-
-
-def _iter_steps(block: DerivativeBlock) -> Iterator[LoopDerivativeStep]:
-    for step in block.steps:
-        yield step
-        for inner in step.blocks:
-            yield from _iter_steps(inner)
-
-
-def _write(block: DerivativeBlock, shapes: Mapping[int, Any], indent: str) -> Iterator[str]:
-    params = ", ".join(f"x{n}{shapes[n] or ''}" for n in block.params)
-    yield f"{indent}given {params}:"
-    for step in block.steps:
-        results = ", ".join(f"x{n}{shapes[n] or ''}" for n in step.results)
-        arguments = "".join(f", {name}={value!r}" for name, value in step.arguments.items())
-        yield (
-            f"{indent}  {results} ="
-            f" {step.name}({', '.join(f'x{n}' for n in step.operands)}{arguments})"
-        )
-        for inner in step.blocks:
-            yield from _write(inner, shapes, indent + "    ")
-    yield f"{indent}  give {', '.join(f'x{n}' for n in block.results)}"
+        return "\n".join(self.block.iter_lines(self.shapes))
 
 
 def draw_loop_derivative_program(

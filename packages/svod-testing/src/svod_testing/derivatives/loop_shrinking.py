@@ -10,6 +10,7 @@ from svod_testing.derivatives.loop_programs import (
     LoopDerivativeProgram,
     LoopDerivativeStep,
 )
+from svod_testing.derivatives.shrinking import shrink_program
 
 __all__ = ["shrink_loop_derivative_program"]
 
@@ -18,21 +19,7 @@ def shrink_loop_derivative_program(
     program: LoopDerivativeProgram, fails: Callable[[LoopDerivativeProgram], bool]
 ) -> LoopDerivativeProgram:
     """The shortest program that is found of which `fails` still holds."""
-    while (shorter := _find_shorter(program, fails)) is not None:
-        program = shorter
-    return program
-
-
-def _find_shorter(
-    program: LoopDerivativeProgram, fails: Callable[[LoopDerivativeProgram], bool]
-) -> LoopDerivativeProgram | None:
-    for block in _iter_shorter(program.block, program):
-        candidate = LoopDerivativeProgram(
-            program.inputs, _drop_unused(block), program.is_forward_only, program.shapes
-        )
-        if candidate.block != program.block and fails(candidate):
-            return candidate
-    return None
+    return shrink_program(program, lambda longer: _iter_shorter(longer.block, longer), fails)
 
 
 def _iter_shorter(
@@ -131,26 +118,3 @@ def _rename_step(step: LoopDerivativeStep, names: Mapping[int, int]) -> LoopDeri
 def _rename(block: DerivativeBlock, names: Mapping[int, int]) -> DerivativeBlock:
     steps = tuple(_rename_step(step, names) for step in block.steps)
     return DerivativeBlock(block.params, steps, tuple(names.get(n, n) for n in block.results))
-
-
-def _drop_unused(block: DerivativeBlock) -> DerivativeBlock:
-    """Remove steps whose results are not read."""
-    read = {*block.results}
-    steps: list[LoopDerivativeStep] = []
-    for step in reversed(block.steps):
-        if read.isdisjoint(step.results):
-            continue
-        shorter = step._replace(blocks=tuple(map(_drop_unused, step.blocks)))
-        steps.append(shorter)
-        read.update(shorter.operands)
-        for inner in shorter.blocks:
-            read.update(_iter_read(inner))
-    return replace(block, steps=tuple(reversed(steps)))
-
-
-def _iter_read(block: DerivativeBlock) -> Iterator[int]:
-    yield from block.results
-    for step in block.steps:
-        yield from step.operands
-        for inner in step.blocks:
-            yield from _iter_read(inner)

@@ -114,7 +114,7 @@ MATRICES: Final = {
     "add_at": _DerivativeCall(lambda x, y: x.add_at([0] * y.shape[0], y), lambda j, x, y: x.at[np.zeros(y.shape[0], int)].add(y)),
     "attention": _DerivativeCall(
         lambda x, y: x.scaled_dot_product_attention(y, y, is_causal=x.shape[0] > 1),
-        lambda j, x, y: j.nn.softmax(j.numpy.where(np.tri(x.shape[0], y.shape[0], dtype=bool) | (x.shape[0] < 2), x @ y.T / x.shape[1] ** 0.5, -np.inf), -1) @ y,
+        lambda j, x, y: j.nn.softmax(j.numpy.where(np.tri(x.shape[0], y.shape[0], dtype=bool) | (x.shape[0] < 2), x @ y.T / x.shape[1] ** 0.5, -np.inf), -1) @ y
     ),
 }
 

@@ -111,9 +111,7 @@ def check_program(
                 contents = [array.tobytes() for array in results]
                 if bits.setdefault(version, contents) != contents:
                     return Failure(
-                        mode,
-                        f"other bits in run {run}",
-                        "the same inputs gave other bits before",
+                        mode, f"other bits in run {run}", "the same inputs gave other bits before"
                     )
     except chosen.refuses:
         return None

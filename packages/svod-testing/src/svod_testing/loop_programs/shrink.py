@@ -82,28 +82,23 @@ def _fewer_roots(program: LoopProgram) -> Iterator[LoopProgram]:
             ).without_dead_steps()
 
 
-Change = Callable[[LoopStep], "Sequence[LoopStep] | None"]
-"""Function that returns the replacement of a step, or None to keep it."""
+def _with_step(program: LoopProgram, old: LoopStep, new: Sequence[LoopStep]) -> LoopProgram:
+    """Replace a step, which may be in a block of another one."""
+
+    def change(steps: Sequence[LoopStep]) -> Iterator[LoopStep]:
+        for step in steps:
+            if step is old:
+                yield from new
+            else:
+                blocks = tuple(replace(b, steps=tuple(change(b.steps))) for b in step.blocks)
+                yield replace(step, blocks=blocks)
+
+    return replace(program, steps=tuple(change(program.steps))).without_dead_steps()
 
 
-def _with_steps(program: LoopProgram, change: Change) -> LoopProgram:
-    return replace(program, steps=_change_steps(program.steps, change)).without_dead_steps()
-
-
-def _change_steps(steps: Sequence[LoopStep], change: Change) -> tuple[LoopStep, ...]:
-    changed_steps: list[LoopStep] = []
-    for step in steps:
-        changed = change(step)
-        if changed is not None:
-            changed_steps += changed
-            continue
-        blocks = tuple(replace(b, steps=_change_steps(b.steps, change)) for b in step.blocks)
-        changed_steps.append(replace(step, blocks=blocks))
-    return tuple(changed_steps)
-
-
-def _in_place_of(old: LoopStep, new: Sequence[LoopStep]) -> Change:
-    return lambda step: new if step is old else None
+def _with_args(program: LoopProgram, step: LoopStep, **args: Any) -> LoopProgram:
+    """Change arguments of a step."""
+    return _with_step(program, step, [replace(step, args={**step.args, **args})])
 
 
 def _constant(program: LoopProgram, result: int) -> LoopStep:
@@ -119,14 +114,12 @@ def _without_steps(program: LoopProgram) -> Iterator[LoopProgram]:
         if step.operation in ("input", "full"):
             continue
         if step.operation.startswith("write"):
-            yield _with_steps(program, _in_place_of(step, ()))
+            yield _with_step(program, step, ())
             continue
-        yield _with_steps(
-            program, _in_place_of(step, [_constant(program, v) for v in step.results])
-        )
+        yield _with_step(program, step, [_constant(program, v) for v in step.results])
         if id(step) in outer:
             inputs = [LoopStep("input", (), (v,), {"seed": 1}) for v in step.results]
-            yield _with_steps(program, _in_place_of(step, inputs))
+            yield _with_step(program, step, inputs)
 
 
 def _bypassed(program: LoopProgram) -> Iterator[LoopProgram]:
@@ -134,9 +127,7 @@ def _bypassed(program: LoopProgram) -> Iterator[LoopProgram]:
     for step in reversed(list(program.iter_steps())):
         for operand in step.operands:
             if len(step.results) == 1 and program.kinds[operand] == program.kinds[step.results[0]]:
-                yield _renamed(
-                    _with_steps(program, _in_place_of(step, ())), step.results[0], operand
-                )
+                yield _renamed(_with_step(program, step, ()), step.results[0], operand)
 
 
 def _renamed(program: LoopProgram, old: int, new: int) -> LoopProgram:
@@ -169,18 +160,12 @@ def _fewer_leaves(program: LoopProgram) -> Iterator[LoopProgram]:
         first = 1 if step.operation == "while" else 0
         for index in range(first, n_carried):
             if n_carried > 1 or step.operation == "scan":
-                yield _with_steps(
-                    program, _in_place_of(step, _drop_carried(program, step, index, n_carried))
-                )
+                yield _with_step(program, step, _drop_carried(program, step, index, n_carried))
         if step.operation == "scan":
             for index in range(n_carried, len(step.operands)):
-                yield _with_steps(
-                    program, _in_place_of(step, _drop_sliced(program, step, index, n_carried))
-                )
+                yield _with_step(program, step, _drop_sliced(program, step, index, n_carried))
             for index in range(n_carried, len(step.results)):
-                yield _with_steps(
-                    program, _in_place_of(step, _drop_stacked(program, step, index, n_carried))
-                )
+                yield _with_step(program, step, _drop_stacked(program, step, index, n_carried))
 
 
 def _without(values: Sequence[Any], index: int) -> tuple[Any, ...]:
@@ -245,7 +230,7 @@ def _taken_branches(program: LoopProgram) -> Iterator[LoopProgram]:
         if step.operation in ("input", *_LOOPS) or not step.blocks:
             continue
         for block in step.blocks:
-            kept = _with_steps(program, _in_place_of(step, block.steps))
+            kept = _with_step(program, step, block.steps)
             for param, operand in zip(block.params, step.operands[1:], strict=True):
                 kept = _renamed(kept, param, operand)
             for result, value in zip(step.results, block.results, strict=True):
@@ -259,23 +244,14 @@ def _fewer_iterations(program: LoopProgram) -> Iterator[LoopProgram]:
         args = step.args
         if step.operation == "fori":
             if not isinstance(args["upper"], int):
-                operands = step.operands[: args["n_carried"]]
-                yield _with_steps(
-                    program,
-                    _in_place_of(
-                        step, [replace(step, operands=operands, args={**args, "upper": 3})]
-                    ),
-                )
+                counted = replace(step, operands=step.operands[: args["n_carried"]])
+                changed = replace(counted, args={**args, "upper": 3})
+                yield _with_step(program, step, [changed])
             elif args["lower"]:
-                changed = {**args, "lower": 0, "upper": args["upper"] - args["lower"]}
-                yield _with_steps(program, _in_place_of(step, [replace(step, args=changed)]))
+                yield _with_args(program, step, lower=0, upper=args["upper"] - args["lower"])
             else:
-                for count in (1, 2, 3):
-                    if count < args["upper"]:
-                        changed = {**args, "upper": count}
-                        yield _with_steps(
-                            program, _in_place_of(step, [replace(step, args=changed)])
-                        )
+                for count in range(1, min(args["upper"], 4)):
+                    yield _with_args(program, step, upper=count)
         elif step.operation == "scan":
             yield from _shorter_scans(program, step)
     for name, (low, high, first, second) in program.variables.items():
@@ -286,21 +262,11 @@ def _fewer_iterations(program: LoopProgram) -> Iterator[LoopProgram]:
 
 def _shorter_scans(program: LoopProgram, step: LoopStep) -> Iterator[LoopProgram]:
     if step.args["reverse"]:
-        yield _with_steps(
-            program, _in_place_of(step, [replace(step, args={**step.args, "reverse": False})])
-        )
+        yield _with_args(program, step, reverse=False)
     n_carried, length = step.args["n_carried"], step.args["length"]
-    if (
-        len(step.operands) == n_carried
-        and len(step.results) == n_carried
-        and isinstance(length, int)
-    ):
-        for count in (1, 2, 3):
-            if count < length:
-                yield _with_steps(
-                    program,
-                    _in_place_of(step, [replace(step, args={**step.args, "length": count})]),
-                )
+    if len(step.operands) == len(step.results) == n_carried and isinstance(length, int):
+        for count in range(1, min(length, 4)):
+            yield _with_args(program, step, length=count)
 
 
 def _plain(program: LoopProgram) -> Iterator[LoopProgram]:
@@ -310,11 +276,10 @@ def _plain(program: LoopProgram) -> Iterator[LoopProgram]:
             tree = step.args.get(name)
             n_leaves = _count_leaves(tree)
             if n_leaves and tree != _flat(n_leaves):
-                changed = replace(step, args={**step.args, name: _flat(n_leaves)})
-                yield _with_steps(program, _in_place_of(step, [changed]))
+                yield _with_args(program, step, **{name: _flat(n_leaves)})
     for step in program.inputs:
         if step.args["seed"] != 1:
-            yield _with_steps(program, _in_place_of(step, [replace(step, args={"seed": 1})]))
+            yield _with_step(program, step, [replace(step, args={"seed": 1})])
 
 
 def _count_leaves(tree: Any) -> int:

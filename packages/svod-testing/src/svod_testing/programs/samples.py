@@ -254,14 +254,7 @@ def _iter_samples() -> Iterator[Drawable]:
         weight=0.3,
     )
     yield Drawable(
-        "kron",
-        "{0}.kron({1})",
-        np.kron,
-        common,
-        _draw_factors,
-        "rarely",
-        converts=True,
-        weight=0.2,
+        "kron", "{0}.kron({1})", np.kron, common, _draw_factors, "rarely", converts=True, weight=0.2
     )
     yield Drawable("diag", "{0}.diag({k})", np.diag, lambda d, k: d, _draw_diagonal, weight=0.2)
     yield Drawable(

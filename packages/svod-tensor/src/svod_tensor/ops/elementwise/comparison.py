@@ -247,10 +247,7 @@ def signbit(x: Tensor, /) -> Tensor:
         return x.lt(0) if x.dtype.is_signed else _all_equal_to(x, False)
     if x.dtype.is_complex:
         raise OperandError(
-            operation="signbit",
-            found=x.dtype,
-            expected="a real dtype",
-            hint="use x.real or x.imag",
+            operation="signbit", found=x.dtype, expected="a real dtype", hint="use x.real or x.imag"
         )
     # The sign of the bits: a comparison with 0 is False for -0.0 and NaN.
     return x.bitcast({1: int8, 2: int16, 4: int32, 8: int64}[x.dtype.itemsize]).lt(0)

@@ -130,9 +130,7 @@ def split(x: Tensor, /, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tens
     if isinstance(sizes, int):
         if sizes < 1:
             raise ShapeError(
-                operation="split",
-                shape=x.shape,
-                problem=f"size must be positive: {sizes}",
+                operation="split", shape=x.shape, problem=f"size must be positive: {sizes}"
             )
         # As in torch, the last part may be smaller, and an empty axis has one empty part.
         sizes = [min(sizes, total - i) for i in range(0, max(total, 1), sizes)]
@@ -331,8 +329,4 @@ def _check_alike(operation: str, tensors: Sequence[Tensor], axis: int | None) ->
                 if axis is None
                 else f"sizes must match except along axis {axis}"
             )
-            raise ShapeError(
-                operation=operation,
-                shape=tensor.shape,
-                problem=f"{rule}: {shapes}",
-            )
+            raise ShapeError(operation=operation, shape=tensor.shape, problem=f"{rule}: {shapes}")

@@ -301,8 +301,7 @@ def categorical(
 
 
 @operation(
-    test="test_distributions.py::test_without_replacement_samples_are_distinct",
-    is_function=False,
+    test="test_distributions.py::test_without_replacement_samples_are_distinct", is_function=False
 )
 def multinomial(
     x: Tensor,

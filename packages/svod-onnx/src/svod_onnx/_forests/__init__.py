@@ -1,0 +1,1 @@
+"""Tree ensembles: reading, packing and traversal."""
