@@ -123,7 +123,7 @@ def merge_whatever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         import_module("svod_schedule.optimize.merge_loops"),
         "_used_outside_addresses",
-        lambda _: set(),
+        lambda _: (set(), {}),
     )
 
 

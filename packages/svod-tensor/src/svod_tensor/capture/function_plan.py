@@ -16,7 +16,7 @@ from svod_tensor.capture.inputs import Input
 from svod_tensor.capture.memory_writes import MemoryWrites
 from svod_tensor.capture.plan_forks import PlanForks
 from svod_tensor.capture.recipes import Results
-from svod_tensor.capture.tracing import Trace, TracedCall, compute_missing, trace_call
+from svod_tensor.capture.tracing import FunctionTrace, TracedCall, compute_missing, trace_call
 from svod_tensor.capture.validity import HeldMemory, Validity, Watched, list_storages
 from svod_tensor.cells import registry
 from svod_tensor.cells.recording import Capture
@@ -32,7 +32,7 @@ __all__ = ["find_direct", "make_captured"]
 
 
 def make_captured(call: TracedCall, config: PrepareConfig, *, may_resize: bool) -> Captured:
-    """Trace a function and make a plan of its graph.
+    """FunctionTrace a function and make a plan of its graph.
 
     Args:
         call: the call to trace.
@@ -63,7 +63,7 @@ class _Computed(NamedTuple):
 
 
 def _build_captured(
-    call: TracedCall, trace: Trace, config: PrepareConfig, *, may_resize: bool
+    call: TracedCall, trace: FunctionTrace, config: PrepareConfig, *, may_resize: bool
 ) -> Captured:
     capture, inputs = trace.capture, trace.inputs
     computed = [
@@ -112,7 +112,7 @@ def _build_captured(
 
 
 def _make_plan(
-    trace: Trace, computed: Sequence[_Computed], config: PrepareConfig, *, may_resize: bool
+    trace: FunctionTrace, computed: Sequence[_Computed], config: PrepareConfig, *, may_resize: bool
 ) -> tuple[ExecutionPlan | None, bool]:
     """The plan of a trace, None without computation; and whether its kernels have symbolic sizes."""
     from svod_tensor.cells.work import make_job
@@ -152,7 +152,7 @@ def _make_outputs(plan: ExecutionPlan, computed: Sequence[_Computed]) -> list[tu
 
 
 def _list_results(
-    trace: Trace, computed: Sequence[_Computed], outputs: Sequence[tuple[UOp, int]]
+    trace: FunctionTrace, computed: Sequence[_Computed], outputs: Sequence[tuple[UOp, int]]
 ) -> list[UOp]:
     """The graphs of the results, with placeholders for what the plan computes and assigns to."""
     written = versions.get_pending_versions(*trace.capture.last_versions.values(), *trace.sources)
@@ -173,7 +173,7 @@ def _list_results(
 
 
 def _make_validity(
-    trace: Trace, held: Mapping[str, Buffer], held_memory: Sequence[HeldMemory]
+    trace: FunctionTrace, held: Mapping[str, Buffer], held_memory: Sequence[HeldMemory]
 ) -> Validity:
     reads = list(
         {

@@ -35,7 +35,7 @@ from svod_tensor.tensor import Tensor
 if TYPE_CHECKING:
     from svod_tensor.cells.cell import Cell
 
-__all__ = ["Trace", "TracedCall", "compute_missing", "trace_call"]
+__all__ = ["FunctionTrace", "TracedCall", "compute_missing", "trace_call"]
 
 
 class TracedCall(NamedTuple):
@@ -62,7 +62,7 @@ class TracedCall(NamedTuple):
     weak: Collection[object]
 
 
-class Trace(NamedTuple):
+class FunctionTrace(NamedTuple):
     """What a function did on placeholders.
 
     Attributes:
@@ -88,7 +88,7 @@ class Trace(NamedTuple):
     graphs: Sequence[UOp]
 
 
-def trace_call(call: TracedCall) -> Trace:
+def trace_call(call: TracedCall) -> FunctionTrace:
     """Run a function on placeholders.
 
     Raises:
@@ -146,10 +146,12 @@ def trace_call(call: TracedCall) -> Trace:
         capture.drop_dependents(
             lambda node: not memories.isdisjoint(node.toposort(stop=capture.assigned))
         )
-    return Trace(capture, inputs, recipes, sources, build, binds, tuple(bound), edges, graphs)
+    return FunctionTrace(
+        capture, inputs, recipes, sources, build, binds, tuple(bound), edges, graphs
+    )
 
 
-def compute_missing(trace: Trace) -> bool:
+def compute_missing(trace: FunctionTrace) -> bool:
     """Compute what must be in memory before a plan is made; return whether there was anything, so
     that the function must be traced again.
     """

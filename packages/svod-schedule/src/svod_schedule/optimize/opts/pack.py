@@ -180,7 +180,7 @@ def _make_packed(load: UOp, own: list[UOp], dtype: DType, fresh: FreshIds) -> UO
         positions[i] = loops[i] * steps_per_vector + loops[-1]
         sizes[i] = n_vectors * steps_per_vector
         is_inside = positions[i] < n_steps if sizes[i] > n_steps else None
-    square = _find_square(load, own)
+    square = _list_square(load, own)
     tiles: list[UOp] = []
     for r in square:
         i = own.index(r)
@@ -206,8 +206,8 @@ def _make_packed(load: UOp, own: list[UOp], dtype: DType, fresh: FreshIds) -> UO
     return register.after(fill).index(_flat(own, sizes))
 
 
-def _find_square(load: UOp, own: list[UOp]) -> tuple[UOp, ...]:
-    """Find the lanes of a packed block that are far apart in memory, and the reduced axis along which
+def _list_square(load: UOp, own: list[UOp]) -> tuple[UOp, ...]:
+    """The lanes of a packed block that are far apart in memory, and the reduced axis along which
     memory is contiguous: the block is filled in square tiles, which are transposed in registers.
     """
     if load.op is not Op.INDEX or load.gate is not None:
