@@ -1,18 +1,23 @@
-"""Measure products of a few rows with a large weight, beside the transposed weight and torch.
+"""Measure products of a few rows with a large weight, each operand stored or transposed, and torch.
 
     python benchmarks/thin_products.py
     python benchmarks/thin_products.py --weights 4096x4096 768x3072 --rows 1 4 16 --seconds 1
-    SVOD_THREADS=1 python benchmarks/thin_products.py
+    SVOD_THREADS=1 python benchmarks/thin_products.py --kinds TN TT
 
-`x @ w` is a product with a weight of (terms, columns), `x @ w.T` with one of (columns, terms), whose
-rows are contiguous along the sum. All columns are GFLOP/s, and the last is torch's time of `x @ w` over
-svod's. Results are compared with torch's.
+The kinds are named as in BLAS: N is an operand as it is stored, T a transposed view of one. `x` has
+few rows and `w` is the weight, so that NN is `x @ w` for `x` of (rows, terms) and `w` of (terms,
+columns); in NT, rows of the stored weight are contiguous along the sum, and in TN and TT rows of the
+stored `x` are contiguous along its few rows. The columns of the kinds are svod's GFLOP/s, and the
+ratios behind them torch's time of the same kind over svod's. Results are compared with torch's.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +27,7 @@ from report import describe_machine, format_machine, format_table, write_json
 from svod_tensor import Tensor
 
 ROWS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 128)
+KINDS = ("NN", "NT", "TN", "TT")
 WEIGHTS = ("4096x4096", "2048x5632", "1000x1000", "768x3072")
 
 
@@ -35,42 +41,58 @@ def main() -> None:
     for weight in arguments.weights:
         n_terms, n_columns = map(int, weight.split("x"))
         table = [
-            _measure(n_rows, n_terms, n_columns, arguments.seconds) for n_rows in arguments.rows
+            _measure(n_rows, n_terms, n_columns, arguments.kinds, arguments.seconds)
+            for n_rows in arguments.rows
         ]
-        results += table
+        results += [{"weight": weight, **row} for row in table]
         rows = [[f"{value:.3g}" for value in row.values()] for row in table]
-        print(format_table([f"rows, by {weight}", "x @ w", "x @ w.T", "torch", "ratio"], rows))
+        print(format_table([f"rows, by {weight}", *list(table[0])[1:]], rows), flush=True)
     print(write_json("thin-products", {"machine": machine, "results": results}))
 
 
-def _measure(n_rows: int, n_terms: int, n_columns: int, seconds: float) -> dict[str, object]:
+def _measure(
+    n_rows: int, n_terms: int, n_columns: int, kinds: list[str], seconds: float
+) -> dict[str, float]:
+    """GFLOP/s of svod by kind, and torch's times over svod's."""
     generator = np.random.default_rng(0)
     x = generator.standard_normal((n_rows, n_terms), dtype=np.float32)
     w = generator.standard_normal((n_terms, n_columns), dtype=np.float32)
-    tensor = Tensor(x).realize()
-    plan = (tensor @ Tensor(w).realize()).prepare()
-    transposed = (tensor @ Tensor(np.ascontiguousarray(w.T)).realize().T).prepare()
-    x_torch, w_torch = torch.from_numpy(x), torch.from_numpy(w)
-    times = measure_in_turns(
-        {
-            "x @ w": plan.execute,
-            "x @ w.T": transposed.execute,
-            "torch": lambda: x_torch @ w_torch,
-        },
-        seconds,
-    )
-    assert plan.output_buffer is not None
-    result = plan.output_buffer.as_numpy().reshape(n_rows, n_columns)
-    np.testing.assert_allclose(result, (x_torch @ w_torch).numpy(), rtol=1e-3, atol=1e-2)
+    expected = (torch.from_numpy(x) @ torch.from_numpy(w)).numpy()
+    calls: dict[str, Callable[[], object]] = {}
+    for kind in kinds:
+        left, right = (
+            value if letter == "N" else np.ascontiguousarray(value.T)
+            for letter, value in zip(kind, (x, w), strict=True)
+        )
+        plan = _multiply(kind, Tensor(left).realize(), Tensor(right).realize()).prepare()
+        calls[kind] = plan.execute
+        calls[f"torch {kind}"] = partial(
+            _multiply, kind, torch.from_numpy(left), torch.from_numpy(right)
+        )
+        plan.execute()
+        assert plan.output_buffer is not None
+        result = plan.output_buffer.as_numpy().reshape(n_rows, n_columns)
+        np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-2)
+    times = measure_in_turns(calls, seconds)
     n_operations = 2 * n_rows * n_terms * n_columns
-    rates = {name: n_operations / time / 1e9 for name, time in times.items()}
-    return {"rows": n_rows, **rates, "ratio": times["torch"] / times["x @ w"]}
+    return {
+        "rows": n_rows,
+        **{kind: n_operations / times[kind] / 1e9 for kind in kinds},
+        **{f"torch / {kind}": times[f"torch {kind}"] / times[kind] for kind in kinds},
+    }
+
+
+def _multiply(kind: str, left: Any, right: Any) -> Any:
+    x = left if kind[0] == "N" else left.T
+    w = right if kind[1] == "N" else right.T
+    return x @ w
 
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--weights", nargs="+", default=list(WEIGHTS), help="terms x columns")
     parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--seconds", type=float, default=1.0, help="time for each row")
     return parser.parse_args()
 

@@ -3,8 +3,8 @@
     python benchmarks/widths.py                      # widths from 16 to 130
     python benchmarks/widths.py --widths 64 65 68    # some
 
-The rows are not contiguous in all operands, so that kernels process each row separately, in vectors
-whose last one overlaps the previous one. Each cell is picoseconds per element of the result, the
+Kernels process each row separately, since the rows are not contiguous in all operands or are reduced,
+in vectors whose last one overlaps the previous one. Each cell is picoseconds per element of the result, the
 minimum of many executions of a plan on one thread; `step` is the largest time per element over the
 time of the faster neighbour.
 """
@@ -28,6 +28,7 @@ PROGRAMS: Mapping[str, Program] = {
     "a column and a row": (lambda x, y: (x * y).tanh() + y, lambda n: ((700, 1), (1, n))),
     "pad": (lambda x: x.pad((0, 0), (1, 1), (1, 1)).contiguous(), lambda n: ((13, 41, n - 2),)),
     "sum over the middle": (lambda x: x.sum(1), lambda n: ((40, 30, n),)),
+    "softmax": (lambda x: x.softmax(-1), lambda n: ((700, n),)),
     "max-pool": (lambda x: x.max_pool2d(3, stride=1), lambda n: ((26, 41, n + 2),)),
 }
 
