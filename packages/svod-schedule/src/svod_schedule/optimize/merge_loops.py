@@ -57,9 +57,9 @@ def merge_loops(sink: UOp, target: Target) -> UOp:
 def _is_part_of_vector(r: UOp, lanes: int) -> bool:
     """Whether the iterations of a loop fill neither whole vectors nor a half of one.
 
-    Of concatenations and paddings along the outer loop, those with rows of 3 to 33 elements, no power
-    of two, were 1.2 to 19 times faster with merged loops, with rows of 16 bytes 1.2 times; those of
-    whole vectors took up to four times as long.
+    Of concatenations and paddings along the outer loop (`benchmarks/movement.py`), those with rows of 3
+    to 33 elements, no power of two, were 1.2 to 19 times faster with merged loops, with rows of 16
+    bytes 1.2 times; those of whole vectors took up to four times as long.
     """
     size = max_trips(r)
     return 4 * size <= lanes or (size < lanes and size & (size - 1) != 0)
