@@ -161,7 +161,8 @@ def test_a_loop_that_fails_or_is_forgotten_leaves_no_thread() -> None:
 
 
 LOOP = """
-import numpy as np, sys, svod_nn as nn
+import numpy as np, signal, sys, svod_nn as nn
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell turns off in the background
 class Slow(np.ndarray):
     def __getitem__(self, rows):
         while rows.start:  # the second batch never comes

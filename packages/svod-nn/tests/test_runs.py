@@ -62,7 +62,11 @@ def train(path, n_epochs, every=1, report=lambda step: None):
         raise SystemExit(3)
     nn.save_run(path, **parts)
 """
-MAIN = "\ntrain(sys.argv[1], 30, report=lambda step: print(step, flush=True))\n"
+MAIN = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell turns off in the background
+train(sys.argv[1], 30, report=lambda step: print(step, flush=True))
+"""
 
 
 def test_a_run_that_is_killed_and_interrupted_ends_as_one_that_was_not(tmp_path: Path) -> None:
