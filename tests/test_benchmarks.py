@@ -146,4 +146,13 @@ def test_widths_are_measured_for_every_program() -> None:
     assert all(
         set(times) == {"16", "17"} and min(times.values()) > 0 for times in report["rows"].values()
     )
-    assert len(report["rows"]) == 5
+    assert len(report["rows"]) == 6
+
+
+def test_movements_agree_with_numpy() -> None:
+    names = ("transpose uint8", "concat uint8 rows of 3", "pad float32 rows of 17")
+    _, report = run_script("movement.py", "--quick", "--threads", "1", *names)
+    assert len(report["workloads"]) == 5
+    for workload in report["workloads"]:
+        assert workload["name"].startswith(names)
+        assert min(workload["svod"], workload["numpy"]) > 0
