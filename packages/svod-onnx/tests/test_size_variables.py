@@ -274,6 +274,29 @@ def test_operators_on_symbolic_shapes(body: str, opset: int) -> None:
         _check(model, proto, {"x": rng.normal(size=shape).astype(np.float32)})
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        # A causal mask that is assigned as a whole, as in T5.
+        "a = Shape<start = 0, end = 1>(x) b = Squeeze(a) c = Range(zero, b, single)"
+        " d = Unsqueeze(c, last) y = ScatterND(x, d, x)",
+        "a = Cast<to = 7>(x) b = Abs(a) c = Mod(b, two) y = ScatterElements<axis = 1>(x, c, x)",
+        # The last rows of a table of position biases.
+        "c = Concat<axis = 0>(x, x) a = Shape<end = 1>(x) b = Neg(a) y = Slice(c, b, far, none)",
+    ],
+)
+def test_symbolic_indices_share_kernels(body: str) -> None:
+    proto = _parse(body, outputs="float y")
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    for name, value in {"zero": np.array(0), "far": np.array([2**63 - 1])}.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    model = svod_onnx.load(proto, sizes={"n": 12, "m": 12})
+    rng = np.random.default_rng(1)
+    for shape in ((2, 5), (9, 4), (12, 12), (7, 2), (3, 8)):
+        _check(model, proto, {"x": rng.normal(size=shape).astype(np.float32)})
+    assert len(model.plans()) == 1
+
+
 def test_int8_products_with_a_symbolic_depth() -> None:
     proto = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["" : 21]> g (int8[n, k] a, int8[k, m] b) => (int32[n, m] y)\n'
