@@ -18,6 +18,7 @@ from svod_schedule._loops import replace_range
 
 __all__ = ["merge_loops"]
 
+
 def merge_loops(sink: UOp, target: Target) -> UOp:
     """Collapse each loop nest of `sink` as far as its accesses allow."""
     order = sink.toposort()
