@@ -23,7 +23,7 @@ from svod_onnx._values import is_opaque
 from svod_onnx.errors import NodeError, ValueNeededError
 from svod_tensor import PrepareConfig, Tensor, jit
 
-__all__ = ["FixedSizesError", "SinglePlan", "Stage", "StagedProgram", "list_missing"]
+__all__ = ["FixedSizesError", "HostTail", "SinglePlan", "Stage", "StagedProgram", "list_missing"]
 
 
 class StagedProgram(Protocol):

@@ -25,7 +25,7 @@ def has_narrow_factors(node: UOp) -> bool:
     """Whether both factors of a contraction are widened to the dtype of the sum, so that a tensor core
     may multiply them.
     """
-    return all(map(_is_widened, _find_product(node).src))
+    return all(map(_is_widened, _get_summed(node).src))
 
 
 def _is_widened(factor: UOp) -> bool:
@@ -45,7 +45,7 @@ def _own_axes(node: UOp) -> tuple[set[int], set[int]]:
     """Return the output axes that only the left factor of a sum of products depends on, and the
     axes that only the right one depends on.
     """
-    product = _find_product(node)
+    product = _get_summed(node)
     if node.arg.op is not Op.ADD or product.op is not Op.MUL:
         return set(), set()
     kept = [a for a, s in enumerate(product.shape) if a not in node.arg.axes and s != 1]
@@ -53,7 +53,7 @@ def _own_axes(node: UOp) -> tuple[set[int], set[int]]:
     return right - left, left - right
 
 
-def _find_product(node: UOp) -> UOp:
+def _get_summed(node: UOp) -> UOp:
     """Return what a reduction reduces, without casts and masks: a sum of narrow products is widened
     before it is added up, and products with padding are masked.
     """
