@@ -99,7 +99,10 @@ def transpose_reads(
 
 def is_transposed_read(node: UOp) -> bool:
     """Whether a node is `VECTORIZE(read, copies, along, lane_axis)`."""
-    return node.op is Op.VECTORIZE and len(node.src) == 4 and node.src[1].op is Op.RANGE
+    if node.op is not Op.VECTORIZE or len(node.src) != 4:
+        return False
+    _, copies, _, _ = node.src
+    return copies.op is Op.RANGE
 
 
 def transpose(rows: Sequence[UOp]) -> list[UOp]:
