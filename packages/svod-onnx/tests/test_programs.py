@@ -220,7 +220,7 @@ def test_cached_plans_return_constant_outputs_and_inputs() -> None:
 
 def test_the_plan_cache_is_bounded() -> None:
     cache = PlanCache()
-    plan = SinglePlan((), (), tuple)
+    plan = SinglePlan((), (), (), tuple)
     for i in range(2 * MAX_SPECS):
         cache.add(i, (), {}, plan)
         assert cache.find(i, {}) is plan

@@ -13,6 +13,7 @@ import pytest
 from onnx import helper
 
 import svod_onnx
+from svod_onnx._plan_cache import get_spec
 from svod_onnx._size_variables import SymbolicShapes
 from svod_onnx.errors import ModelInputError, NodeError
 from svod_tensor import Tensor, Variable
@@ -274,6 +275,59 @@ def test_operators_on_symbolic_shapes(body: str, opset: int) -> None:
         _check(model, proto, {"x": rng.normal(size=shape).astype(np.float32)})
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        # A causal mask that is assigned as a whole, as in T5.
+        "a = Shape<start = 0, end = 1>(x) b = Squeeze(a) c = Range(zero, b, single)"
+        " d = Unsqueeze(c, last) y = ScatterND(x, d, x)",
+        "a = Cast<to = 7>(x) b = Abs(a) c = Mod(b, two) y = ScatterElements<axis = 1>(x, c, x)",
+        # The last rows of a table of position biases.
+        "c = Concat<axis = 0>(x, x) a = Shape<end = 1>(x) b = Neg(a) y = Slice(c, b, far, none)",
+    ],
+)
+def test_symbolic_indices_share_kernels(body: str) -> None:
+    proto = _parse(body, outputs="float y")
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    for name, value in {"zero": np.array(0), "far": np.array([2**63 - 1])}.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    model = svod_onnx.load(proto, sizes={"n": 12, "m": 12})
+    rng = np.random.default_rng(1)
+    for shape in ((2, 5), (9, 4), (12, 12), (7, 2), (3, 8)):
+        _check(model, proto, {"x": rng.normal(size=shape).astype(np.float32)})
+    assert len(model.plans()) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "output"),
+    [
+        ("y = ai.onnx.ml.ZipMap<classlabels_int64s = [4, 5, 6]>(a)", "seq(map(int64, float)) y"),
+        (
+            "b = ArgMax<axis = 1, keepdims = 0>(a)"
+            ' y = ai.onnx.ml.LabelEncoder<keys_int64s = [0, 1, 2], values_strings = ["u", "v", "w"]>(b)',
+            "string[n] y",
+        ),
+    ],
+)
+def test_results_on_the_host_follow_a_plan_for_all_sizes(body: str, output: str) -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 3]>'
+        f" g (float[n, 3] x) => ({output}, float[n, 3] a) {{ a = Sigmoid(x) {body} }}"
+    )
+    model = svod_onnx.load(proto, sizes={"n": 12})
+    exact = svod_onnx.load(proto)
+    rng = np.random.default_rng(1)
+    for n in (3, 8, 3, 12, 5):
+        x = rng.normal(size=(n, 3)).astype(np.float32)
+        results, expected = model(x=x), exact(x=x)
+        assert list(results) == ["y", "a"]
+        np.testing.assert_array_equal(results["y"], expected["y"])
+        np.testing.assert_allclose(results["a"].numpy(), 1 / (1 + np.exp(-x)), rtol=1e-6)
+        # The next call with this shape traces nothing.
+        assert model._plan_cache.find(get_spec({"x": x}), {"x": x}) is not None
+    assert len(model.plans()) == 1
+
+
 def test_int8_products_with_a_symbolic_depth() -> None:
     proto = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["" : 21]> g (int8[n, k] a, int8[k, m] b) => (int32[n, m] y)\n'
@@ -367,6 +421,8 @@ def test_upper_bounds_leave_room_for_larger_sizes() -> None:
     assert _count_plans(load(proto), (90,), (70,), (5,), (100,)) == [1, 2, 3, 3]
     # A larger size has another variable, which serves smaller sizes, too.
     assert _count_plans(load(proto), (3,), (4,), (5,), (50,), (90,), (6,)) == [1, 2, 3, 4, 4, 4]
+    # Size 1 has a program of its own, and shows that the size varies.
+    assert _count_plans(load(proto), (1,), (8,), (9,), (10,), (1,)) == [1, 2, 3, 3, 3]
     large = (1 << 20) + 1
     assert _count_plans(load(proto), *[(large + i,) for i in range(4)]) == [1, 2, 3, 4]
 

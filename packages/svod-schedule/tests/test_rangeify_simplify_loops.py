@@ -199,6 +199,23 @@ def test_values_of_symbolic_size_are_read_as_they_are() -> None:
     assert not check(once)
 
 
+def test_sums_of_symbolic_size_are_stored_before_they_are_padded() -> None:
+    n = UOp.variable("n", 1, 8)
+    products = make_reshape(make_shrink(buffer(7, 4800), [(0, n * 600)]), (100, n, 6))
+    sums = make_reshape(make_reduce_axis(products, Op.ADD, (2,)), (100, n))
+    initial = make_shrink(buffer(5, 8), [(0, n)])
+    carry = make_parameter(initial, 0)
+    for operand, is_stored in ((sums, True), (contiguous(sums) * 2.0, False)):
+        row = make_parameter(operand, 1, is_slice=True)
+        (last,) = make_loop(
+            UOp.sink(carry * row), 100, (initial, operand, n), n_carried=1, n_sliced=1
+        )
+        (loop,) = check(last)
+        (wide,) = (node for node in loop.operands if node.shape == (100, 8))
+        assert wide.op is Op.PAD
+        assert (wide.source.op is Op.CONTIGUOUS) == is_stored
+
+
 def test_a_variable_that_a_body_reads_stays_among_the_operands() -> None:
     n = UOp.variable("n", 1, 8)
     (last,) = make_loop(UOp.sink(STATE * make_cast(n, float32)), 100, (X, W, n), n_carried=1)

@@ -65,6 +65,10 @@ X = tensor(1, 64, 128)
 Y = tensor(2, 64, 128)
 
 
+def make_bytes(number: int, *shape: int) -> UOp:
+    return make_cast(tensor(number, *shape, dtype=int8), int32)
+
+
 def divide_by_sum(x: UOp) -> UOp:
     return x / make_expand(make_reduce_axis(x, Op.ADD, [0, 1]), x.shape)
 
@@ -85,6 +89,20 @@ PROGRAMS: dict[str, tuple[Callable[[], tuple[UOp, ...]], int]] = {
     ),
     "the product of two matmuls": (
         lambda: (matmul(X, tensor(2, 128, 32)) * matmul(X, tensor(3, 128, 32)),),
+        1,
+    ),
+    "the product of two matmuls of bytes": (
+        lambda: (
+            matmul(make_bytes(1, 64, 128), make_bytes(2, 128, 32))
+            * matmul(make_bytes(1, 64, 128), make_bytes(3, 128, 32)),
+        ),
+        2,
+    ),
+    "the product of a matmul of bytes and a sum of bytes": (
+        lambda: (
+            matmul(make_bytes(1, 64, 128), make_bytes(2, 128, 32))
+            * make_reshape(reduce(make_bytes(3, 64, 32, 8), 2), (64, 32)),
+        ),
         1,
     ),
     "a matmul of a matmul": (

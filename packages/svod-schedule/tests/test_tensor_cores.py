@@ -482,8 +482,11 @@ def test_heuristics_give_a_product_to_a_core(make_kernel: MakeKernel, case: str)
 
 
 PLAIN: dict[str, Callable[[], UOp]] = {
-    "a single row": lambda: multiply(
-        tensor(1, 1, 64, dtype=uint8), tensor(2, 64, 64, dtype=int8), int32
+    "a single row and a transposed matrix": lambda: multiply(
+        tensor(1, 1, 64, dtype=uint8), make_matrix(2, 64, 64, int8, is_transposed=True), int32
+    ),
+    "a single row that vectors need not widen": lambda: multiply(
+        tensor(1, 1, 64, dtype=bfloat16), tensor(2, 64, 64, dtype=bfloat16), float32
     ),
     "a single column": lambda: multiply(
         tensor(1, 64, 64, dtype=uint8), tensor(2, 64, 1, dtype=int8), int32
@@ -501,6 +504,38 @@ PLAIN: dict[str, Callable[[], UOp]] = {
 def test_heuristics_leave_other_kernels_to_vectors(make_kernel: MakeKernel, case: str) -> None:
     sink = make_kernel(PLAIN[case]())
     assert chosen(sink) == chosen(sink, replace(TARGET, tensor_cores=()))
+
+
+def test_a_single_row_pays_for_a_core_where_vectors_are_widened(make_kernel: MakeKernel) -> None:
+    sink = make_kernel(
+        multiply(tensor(1, 1, 64, dtype=uint8), tensor(2, 64, 64, dtype=int8), int32)
+    )
+    opts = chosen(sink)
+    assert opts[0].op is OptOp.TC
+    assert_same(sink, compiled(sink, opts))
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "depth", "is_packed"),
+    [
+        (16, 16, False),
+        (32, 16, True),
+        # A loop of 1 to 4 tiles is expected to run twice.
+        (UOp.variable("n", 2, 32), 16, False),
+        (UOp.variable("n", 2, 64), 16, True),
+        # A tail of the depth is filled up with zeros in the panel.
+        (16, 18, True),
+    ],
+)
+def test_columns_are_packed_for_more_than_a_few_tiles(
+    n_rows: SInt, depth: int, *, is_packed: bool
+) -> None:
+    sink = make_varying_product(n_rows, 96, depth)
+    target = replace(TARGET, cores=1, tensor_cores=(BYTES,))
+    opts = chosen(sink, target)
+    assert any(opt.op is OptOp.PACK for opt in opts) == is_packed, format_opts(opts)
+    inputs = {} if isinstance(n_rows, int) else {n_rows: 23, n_rows.with_dtype(int32): 23}
+    assert_same(sink, compiled(sink, opts, target), inputs=inputs)
 
 
 def test_heuristics_use_no_core_slower_than_vectors(make_kernel: MakeKernel) -> None:

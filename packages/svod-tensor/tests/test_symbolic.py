@@ -177,6 +177,29 @@ def test_an_operation_along_each_axis(name: str) -> None:
         check(lambda x, a=axis: function(x, a), lambda x, a=axis: reference(x, a), shape)
 
 
+def make_indices(x: Any) -> Any:
+    """Indices 0 and -1 with the shape of `x`, in the library of `x`."""
+    return (x < 0).astype("int64") * -1
+
+
+def put(x: np.ndarray, indices: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
+    result = x.copy()
+    np.put_along_axis(result, indices, y, axis)
+    return result
+
+
+def add(x: np.ndarray, index: Any, y: np.ndarray) -> np.ndarray:
+    result = x.copy()
+    np.add.at(result, index, y)
+    return result
+
+
+def replace(x: np.ndarray, index: Any, y: Any) -> np.ndarray:
+    result = x.copy()
+    result[index] = y
+    return result
+
+
 WHOLE: dict[str, tuple[Function, Function, tuple[tuple[Size, ...], ...]]] = {
     "flatten": (lambda x: x.flatten() * 2, lambda x: x.flatten() * 2, (("n", "m"),)),
     "transpose": (lambda x: (x.T + 1).contiguous(), lambda x: x.T + 1, (("n", "m"),)),
@@ -262,6 +285,61 @@ WHOLE: dict[str, tuple[Function, Function, tuple[tuple[Size, ...], ...]]] = {
         ((12, 2), ("n",)),
     ),
     "element": (lambda x, y: x[y.shape[0]], lambda x, y: x[len(y)], ((20, 3), ("n",))),
+    "slice from a negative size": (
+        lambda x, y: x[-y.shape[0] :, -x.shape[1] :] * 2,
+        lambda x, y: x[-len(y) :] * 2,
+        ((20, "m"), ("n",)),
+    ),
+    "slice to a negative size": (
+        lambda x, y: x[: -y.shape[0]] * 2,
+        lambda x, y: x[: -len(y)] * 2,
+        ((20, 3), ("n",)),
+    ),
+    "element at a negative size": (
+        lambda x, y: x[-y.shape[0]],
+        lambda x, y: x[-len(y)],
+        ((20, 3), ("n",)),
+    ),
+    "scatter": (
+        lambda x, y: x.scatter(0, make_indices(y), y),
+        lambda x, y: put(x, make_indices(y), y, axis=0),
+        (("n", 3), ("m", 3)),
+    ),
+    "scatter in a square": (
+        lambda x, y: x.scatter(1, make_indices(y), y),
+        lambda x, y: put(x, make_indices(y), y, axis=1),
+        (("n", "n"), ("n", 4)),
+    ),
+    "scatter a sum": (
+        lambda x, y: x.scatter_add(0, make_indices(y), y),
+        lambda x, y: add(x, (make_indices(y), np.arange(3)), y),
+        (("n", 3), ("m", 3)),
+    ),
+    "scatter-reduce a sum": (
+        lambda x, y: x.scatter_reduce(0, make_indices(y), y, "sum"),
+        lambda x, y: add(x, (make_indices(y), np.arange(3)), y),
+        (("n", 3), ("m", 3)),
+    ),
+    "replaced rows": (
+        lambda x, y: x.with_items(make_indices(y), y.unsqueeze(1)),
+        lambda x, y: replace(x, make_indices(y), y[:, None]),
+        (("n", 3), ("m",)),
+    ),
+    "replaced columns at known indices": (
+        lambda x: x.with_items((slice(None), [0, -1]), 7.0),
+        lambda x: replace(x, (slice(None), [0, -1]), 7.0),
+        (("m", "n"),),
+    ),
+    "a replaced row": (
+        lambda x: x.with_items(-1, 7.0),
+        lambda x: replace(x, -1, 7.0),
+        (("n", 3),),
+    ),
+    "added rows": (
+        lambda x, y: x.add_at(make_indices(y), y.unsqueeze(1)),
+        lambda x, y: add(x, make_indices(y), y[:, None]),
+        (("n", 3), ("m",)),
+    ),
     "index from a tensor": (
         lambda x, i: x[(i.abs() * 2).cast("int32") % 6],
         lambda x, i: x[(np.abs(i) * 2).astype(int) % 6],

@@ -153,8 +153,7 @@ class Model:
         # Inputs that were checked before, and one plan for all outputs: no node is visited.
         cached = self._plan_cache.find(spec, inputs)
         if cached is not None:
-            tensors = cached.function(*[inputs[name] for name in cached.inputs])
-            return dict(zip(cached.outputs, tensors, strict=True))
+            return cached.run(inputs)
         override = self._overrides.find(inputs, self)
         if override is not None:
             model, given = override

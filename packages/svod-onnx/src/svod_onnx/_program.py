@@ -104,6 +104,9 @@ class Program:
             results = stage.run(live)
         live |= results
         while stage.deferred:
+            if stage.tail is not None:
+                live = stage.tail.run(live)
+                break
             stage = stage.get_next(live)
             live |= stage.run(live)
         return self._list_outputs({**stage.known, **live})
@@ -238,15 +241,16 @@ class Program:
                 return None
             key = shapes.key, tuple(map(get_key, known.values()))
             stage = self._get_root(key, known, shapes)
-            results, is_invalid = None, False
+            values, is_invalid = None, False
             try:
-                results = stage.run(live)
+                # Several stages would each need variables for the sizes of their results.
+                values = stage.finish({**live, **stage.run(live)})
             except UserError:
                 # The stage for the exact sizes raises errors that are not about variables.
                 is_invalid = True
             except FixedSizesError:
                 pass
-            if results is not None and not stage.deferred:
+            if values is not None:
                 break
             with self._lock:
                 self._roots.pop(key, None)
@@ -259,7 +263,7 @@ class Program:
         with self._lock:
             # The next call with these sizes finds the stage at once.
             self._roots_of_sizes[exact] = stage
-        return self._list_outputs({**stage.known, **live, **results})
+        return self._list_outputs({**stage.known, **values})
 
     def _list_outputs(self, values: Mapping[str, Value]) -> dict[str, Value]:
         return {

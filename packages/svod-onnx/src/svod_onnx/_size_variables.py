@@ -135,17 +135,18 @@ class SizeVariables:
 
     def _is_variable(self, name: str, size: int) -> bool:
         """Whether a dimension is a variable at this size. Records the size."""
+        seen = self._seen.setdefault(name, set())
+        if len(seen) <= _N_FIXED and 1 <= size <= _MAX_LIMIT:
+            # Size 1 counts too: a batch of 1 and one of 8 show that the size varies.
+            seen.add(size)
         if not _LOWEST <= size <= _MAX_LIMIT:
             return False
         self._smallest[name] = min(size, self._smallest.get(name, size))
         # A declared bound is a promise; larger sizes get programs of their own.
         if name in self._max_sizes:
             return size <= self._max_sizes[name]
-        seen = self._seen.setdefault(name, set())
         if len(seen) <= _N_FIXED:
-            seen.add(size)
-            if len(seen) <= _N_FIXED:
-                return False
+            return False
         if size > self._limits.get(name, 0):
             # Round up with headroom, so that growing sizes do not build a program each.
             self._limits[name] = max(1 << (2 * max(*seen, size) - 1).bit_length(), _SMALLEST_LIMIT)

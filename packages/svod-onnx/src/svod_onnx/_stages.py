@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from cachetools import LRUCache
 
 from svod_onnx._graph import Node, iter_reads
-from svod_onnx._registry import Value
+from svod_onnx._registry import Operator, Value, find_operator
 from svod_onnx._size_variables import SymbolicShapes
 from svod_onnx._symbolic_sizes import Sizes
 from svod_onnx._trace import Trace
@@ -23,7 +23,7 @@ from svod_onnx._values import is_opaque
 from svod_onnx.errors import NodeError, ValueNeededError
 from svod_tensor import PrepareConfig, Tensor, jit
 
-__all__ = ["FixedSizesError", "SinglePlan", "Stage", "StagedProgram", "list_missing"]
+__all__ = ["FixedSizesError", "HostTail", "SinglePlan", "Stage", "StagedProgram", "list_missing"]
 
 
 class StagedProgram(Protocol):
@@ -72,12 +72,57 @@ class SinglePlan:
 
     Attributes:
         inputs: names of the tensors that `function` takes.
-        outputs: names of the tensors that it returns.
+        results: names of the tensors that it returns.
+        outputs: names of the outputs of the model.
+        tail: nodes that the host computes from the results; None if there are none.
     """
 
     inputs: tuple[str, ...]
+    results: tuple[str, ...]
     outputs: tuple[str, ...]
     function: Callable[..., Sequence[Any]]
+    tail: HostTail | None = None
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Outputs of the model by name."""
+        results = self.function(*[inputs[name] for name in self.inputs])
+        if self.tail is None:
+            return dict(zip(self.outputs, results, strict=True))
+        values = self.tail.run(dict(zip(self.results, results, strict=True)))
+        return {name: values[name] for name in self.outputs}
+
+
+class HostTail:
+    """The last nodes of a program, which only the host computes, from the results of a stage. No stage
+    follows.
+
+    Args:
+        program: the program.
+        nodes: the nodes in topological order.
+        known: values that are equal in each run of the stage.
+    """
+
+    def __init__(
+        self, program: StagedProgram, nodes: Sequence[Node], known: Mapping[str, Value]
+    ) -> None:
+        self.nodes: Final = tuple(nodes)
+        self.outputs: Final = tuple(name for node in nodes for name in node.outputs if name)
+        self.reads: Final = frozenset[str]().union(*map(iter_reads, nodes)) - {*self.outputs}
+        # Looked up once: the search takes longer than some of the functions.
+        self._steps: Final = tuple((node, _find_host_operator(node)) for node in self.nodes)
+        self._program: Final = program
+        self._known: Final = {name: known[name] for name in self.reads if name in known}
+
+    def run(self, live: Mapping[str, Value]) -> dict[str, Value]:
+        """`live` with the outputs of the nodes."""
+        host = _make_host_trace(self._program, {**self._known, **live})
+        for node, operator in self._steps:
+            if operator is None:
+                replacement = host.compute(node)
+                assert not replacement, node
+            else:
+                host.call_on_host(node, operator)
+        return {**live, **_list_results(self.nodes, host)}
 
 
 class Stage:
@@ -85,7 +130,8 @@ class Stage:
 
     Attributes:
         known: values that are equal in each run of this stage.
-        deferred: nodes that a following stage computes.
+        deferred: nodes that follow this stage.
+        tail: the deferred nodes, if the host computes all of them; None before the first run.
     """
 
     def __init__(
@@ -112,6 +158,7 @@ class Stage:
         self._result_names: tuple[str, ...] = ()
         self._function = jit(self._compute, config=program.config)
         self._is_idle = self._has_weights = False
+        self.tail: HostTail | None = None
 
     def run(self, live: Mapping[str, Value]) -> dict[str, Value]:
         """Values that this stage adds to `live`."""
@@ -148,13 +195,21 @@ class Stage:
     def find_single_plan(self) -> SinglePlan | None:
         """Plan of this stage, if it computes all outputs and no other value."""
         program = self._program
-        # A deferred node that no output depends on does not matter.
-        if self._result_names != tuple(dict.fromkeys(program.output_names)):
-            return None
+        outputs = tuple(dict.fromkeys(program.output_names))
         # These outputs become arrays of another dtype after the plan.
-        if any(program.get_output_type(name) in HOST_TYPES for name in program.output_names):
+        if any(program.get_output_type(name) in HOST_TYPES for name in outputs):
             return None
-        return SinglePlan(self._names, self._result_names, self._function)
+        # A deferred node that no output depends on does not matter.
+        if self._result_names == outputs:
+            return SinglePlan(self._names, outputs, outputs, self._function)
+        tail = self.tail
+        if (
+            tail is None
+            or not {*self._result_names, *tail.outputs}.issuperset(outputs)
+            or not {*self._result_names, *self.known}.issuperset(tail.reads)
+        ):
+            return None
+        return SinglePlan(self._names, self._result_names, outputs, self._function, tail)
 
     def plans(self) -> list[Any]:
         """Plans of this stage and of the stages that follow it."""
@@ -163,37 +218,27 @@ class Stage:
             *(plan for stage in list(self._next.values()) for plan in stage.plans()),
         ]
 
+    def finish(self, live: Mapping[str, Value]) -> dict[str, Value] | None:
+        """`live` with the values of the deferred nodes; None if a stage must follow for them."""
+        if not self.deferred:
+            return dict(live)
+        if self.tail is None and not self._needed:
+            # Host functions may need values that only this run shows to be strings.
+            remaining, host, _ = self._compute_on_host(live)
+            if not remaining:
+                self.tail = HostTail(self._program, self.deferred, self.known)
+                return {**live, **_list_results(self.deferred, host)}
+        return None if self.tail is None else self.tail.run(live)
+
     def get_next(self, live: dict[str, Value]) -> Stage:
         """Return the stage that follows.
 
         Values that the host computes between the stages are added to `live`.
         """
-        host = Trace(
-            {**self.known, **live},
-            self._program.device,
-            can_read=True,
-            element_types=self._program.element_types,
-        )
-        remaining: list[Node] = []
-        n_computed = 0
-        for node in self.deferred:
-            reads = self._reads.get(node)
-            if reads is None:
-                reads = self._reads[node] = iter_reads(node)
-            is_ready = host.values.keys() >= reads
-            reads_strings = is_ready and any(
-                is_opaque(host.values[name]) for name in node.inputs if name
-            )
-            if is_ready and (node in self._on_host or reads_strings):
-                replacement = host.compute(node)
-                assert not replacement, node
-                n_computed += 1
-            else:
-                remaining.append(node)
-        for node in self.deferred:
-            live |= {
-                name: to_live(host.values[name]) for name in node.outputs if name in host.values
-            }
+        remaining, host, n_computed = self._compute_on_host(live)
+        live |= _list_results(self.deferred, host)
+        if not remaining and not self._needed:
+            self.tail = HostTail(self._program, self.deferred, self.known)
         needed = [name for name in self._needed if name in host.values]
         if remaining and not needed and not n_computed:
             # No progress: the needed values themselves depend on deferred nodes.
@@ -210,6 +255,27 @@ class Stage:
                 self._program, remaining, {**self.known, **known}, is_root=False
             )
         return stage
+
+    def _compute_on_host(self, live: Mapping[str, Value]) -> tuple[list[Node], Trace, int]:
+        """Compute the deferred nodes that the host computes. Return the remaining nodes, the values,
+        and the number of computed nodes.
+        """
+        host = _make_host_trace(self._program, {**self.known, **live})
+        remaining: list[Node] = []
+        for node in self.deferred:
+            reads = self._reads.get(node)
+            if reads is None:
+                reads = self._reads[node] = iter_reads(node)
+            is_ready = host.values.keys() >= reads
+            reads_strings = is_ready and any(
+                is_opaque(host.values[name]) for name in node.inputs if name
+            )
+            if is_ready and (node in self._on_host or reads_strings):
+                replacement = host.compute(node)
+                assert not replacement, node
+            else:
+                remaining.append(node)
+        return remaining, host, len(self.deferred) - len(remaining)
 
     def _compute(self, *values: Any) -> tuple[Any, ...]:
         program = self._program
@@ -251,6 +317,26 @@ class Stage:
                 self.known[name] = value
         self._result_names = tuple(results)
         return tuple(results.values())
+
+
+def _find_host_operator(node: Node) -> Operator | None:
+    """Operator of a node that only the host computes with; None for other nodes."""
+    operator = find_operator(node.operator, node.domain, node.version)
+    return None if operator is None or operator.function is not None else operator
+
+
+def _make_host_trace(program: StagedProgram, values: Mapping[str, Value]) -> Trace:
+    return Trace(values, program.device, can_read=True, element_types=program.element_types)
+
+
+def _list_results(nodes: Sequence[Node], host: Trace) -> dict[str, Value]:
+    """The results of the nodes that have been computed, by name."""
+    return {
+        name: to_live(host.values[name])
+        for node in nodes
+        for name in node.outputs
+        if name in host.values
+    }
 
 
 class FixedSizesError(Exception):

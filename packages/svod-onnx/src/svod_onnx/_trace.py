@@ -257,6 +257,11 @@ class Trace:
         self._bind_outputs(node, results)
         return ()
 
+    def call_on_host(self, node: Node, operator: Operator) -> None:
+        """Bind the outputs of a node whose operator only the host computes."""
+        operands = [self.values[name] if name else None for name in node.inputs]
+        self._bind_outputs(node, self.call(node, operator, operands))
+
     def _read_operands(self, node: Node, operands: Sequence[Value]) -> list[Value]:
         return [
             self.read(node, name, value) if isinstance(value, Tensor) else value

@@ -143,7 +143,7 @@ def _dependences(order: Sequence[UOp], axes: Sequence[UOp]) -> dict[UOp, int]:
             for r in node.src[1:]:
                 own &= ~bits.get(r, 0)
         if is_transposed_read(node):
-            _, copies, *_ = node.src
+            _, copies, _, _ = node.src
             own &= ~bits.get(copies, 0)
         if node.op is Op.END:
             # All copies of an effect share one loop.

@@ -254,7 +254,7 @@ class Captured:
         with writes.claim(given) as nodes:
             bound = self._bind(given, nodes)
             if self.forks is not None:
-                # Held memory is an input of the plan itself, not of its forks.
+                # Calls take turns, so no fork is needed, and donated results are in buffers of the plan.
                 self.forks.execute_first(bound.buffers, values, is_sized=bool(self.sizes))
         return bound
 

@@ -101,12 +101,12 @@ def is_transposed_read(node: UOp) -> bool:
     """Whether a node is `VECTORIZE(read, copies, along, lane_axis)`."""
     if node.op is not Op.VECTORIZE or len(node.src) != 4:
         return False
-    _, copies, *_ = node.src
+    _, copies, _, _ = node.src
     return copies.op is Op.RANGE
 
 
 def transpose(rows: Sequence[UOp]) -> list[UOp]:
-    """Columns of a square of vectors, by interleaving pairs of them."""
+    """The columns of a square of vectors, by interleaving pairs of them."""
     rows, size = list(rows), len(rows)
     dtype, half = rows[0].dtype, size // 2
     low = tuple(i // 2 + size * (i % 2) for i in range(size))

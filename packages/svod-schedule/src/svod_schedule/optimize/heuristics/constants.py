@@ -157,6 +157,12 @@ LOAD_COST = 0.25
 """Fraction of the time of loading a core's operands that its arithmetic does not hide: half 0.89,
 double 1.02. Half is better for 100 rows, and makes no difference for 256."""
 
+FEW_TILES = 2
+"""Maximum number of tiles along the rows for which each tile interleaves the columns in registers,
+instead of packing them for all. Of 768 x 3,072 bytes, int16 and bfloat16, packing took 1.2 to 1.4
+times as long for one tile of a symbolic number of rows, 0.96 to 1.36 times for two tiles, 0.8 to
+1.2 times for four (AMD EPYC, one thread)."""
+
 PANEL_TILES = 8
 """Register tiles that reuse a packed block of `a`."""
 

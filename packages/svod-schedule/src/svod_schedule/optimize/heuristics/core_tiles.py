@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 from svod_dtype import DType
 from svod_ir import AxisType, Op, Opt, OptOp, Target, TensorCore, UOp, exact_trips, max_trips
@@ -63,12 +63,22 @@ def _iter_choices(facts: KernelFacts) -> Iterator[CoreChoice]:
         if isinstance(layouts, str):
             continue
         total = core.dtypes[2]
-        # An integer product takes a multiplication and an addition, a float one a single FMA.
-        plain = (1 if total.is_float else 2) / (target.lanes(total) * target.rates.vector)
+        lanes = target.lanes(total) * target.rates.vector
         for layout_index, layout in enumerate(layouts):
             n_panel = _count_panel_tiles(layout, core, target)
             opt = Opt(OptOp.TC, layout_index, core_index)
-            yield CoreChoice(opt, core, layout, n_panel, plain / _cost(layout, core))
+            gain = _count_plain_ops(layout) / lanes / _cost(layout, core)
+            yield CoreChoice(opt, core, layout, n_panel, gain)
+
+
+def _count_plain_ops(layout: Layout) -> float:
+    """Number of vector ops per multiplication of a product without the core."""
+    total = layout.reduce.dtype
+    # An integer product takes a multiplication and an addition, a float one a single FMA.
+    n_ops = 1 if total.is_float else 2
+    # Vectors along the columns are widened first, once for all results that use them.
+    is_widened = layout.b.dtype.itemsize < total.itemsize
+    return n_ops + (1 / _count_uses(layout, layout.b) if is_widened else 0)
 
 
 def _cost(layout: Layout, core: TensorCore) -> float:
@@ -117,6 +127,22 @@ def _must_pack_rows(layout: Layout, core: TensorCore) -> bool:
     return not (is_readable and isinstance(size, int) and size % core.dims[2] == 0)
 
 
+def _can_interleave(layout: Layout, core: TensorCore) -> bool:
+    """Whether vectors of b's columns, interleaved in registers, are whole operands of the core."""
+    is_plain = (
+        layout.b.op is Op.INDEX and layout.b.dtype is core.dtypes[1] and layout.b.gate is None
+    )
+    size = exact_trips(layout.depth)
+    is_whole = isinstance(size, int) and size % core.dims[2] == 0
+    return core.dims[1] == 1 and is_plain and is_whole and is_along(layout.b, layout.columns)
+
+
+def _expect_trips(axis: UOp) -> int:
+    """Trip count of a loop; half of the maximum if it varies between runs."""
+    size = exact_trips(axis)
+    return size if isinstance(size, int) else ceil(max_size(size) / 2)
+
+
 def _fill(axis: UOp, amount: int) -> float:
     size = max(max_size(exact_trips(axis)), 1)
     return ceil(size / amount) * amount / size
@@ -156,6 +182,7 @@ class _CoreTiles:
             r for r in layout.reduce.ranges if r in layout.a.ranges and r not in layout.b.ranges
         ]
         self.is_packed = _must_pack_rows(layout, choice.core)
+        self.is_interleaved = _can_interleave(layout, choice.core)
 
     def iter_questions(self) -> Iterator[Question]:
         # Swaps come first: a tiled axis, and then threads, fix the order of the loops. Packing
@@ -250,6 +277,9 @@ class _CoreTiles:
         loops = [r for r in self.scheduler.axes if r.arg.kind is AxisType.LOOP]
         args = {r.arg for r in self.rows}
         rows = [i for i, r in enumerate(loops) if r.arg in args]
+        n_uses = prod(_expect_trips(loops[i]) for i in rows)
+        if rows and self.is_interleaved and not self.is_packed and n_uses <= constants.FEW_TILES:
+            return
         outside = loops[: rows[0]] if rows else loops[:-1]
         if has_rows_outside:
             outside = [r for r in outside if r.arg != self.columns.arg]

@@ -329,7 +329,11 @@ def _fit(facts: KernelFacts, axis: UOp, amount: int) -> int:
     amounts = [
         n for n in (amount >> k for k in range(amount.bit_length())) if facts.lanes <= n <= size
     ]
-    is_long = facts.n_slow > 0 or any(axis in r.node.ranges for r in facts.reductions)
+    is_long = (
+        facts.n_slow > 0
+        or any(axis in r.node.ranges for r in facts.reductions)
+        or any(a.stride(axis) is None for a in facts.accesses)
+    )
     round_cost = constants.ROUND_COST / 2 if is_long else constants.ROUND_COST
     return min(
         amounts, key=lambda n: -(-size // n) * (n / facts.lanes + round_cost), default=amount

@@ -7,10 +7,10 @@ from __future__ import annotations
 from math import prod
 
 from svod_ir import Op, UOp
-from svod_ir.ops import ELEMENTWISE
+from svod_ir.ops import ELEMENTWISE, MOVEMENT
 from svod_ir.sizes import max_size
 
-__all__ = ["count_rows", "is_contraction"]
+__all__ = ["count_rows", "has_narrow_factors", "is_contraction"]
 
 
 def is_contraction(node: UOp) -> bool:
@@ -19,6 +19,19 @@ def is_contraction(node: UOp) -> bool:
     """
     left, right = _own_axes(node)
     return bool(left) and bool(right)
+
+
+def has_narrow_factors(node: UOp) -> bool:
+    """Whether both factors of a contraction are widened to the dtype of the sum, so that a tensor core
+    may multiply them.
+    """
+    return all(map(_is_widened, _get_summed(node).src))
+
+
+def _is_widened(factor: UOp) -> bool:
+    while factor.op in MOVEMENT:
+        factor = factor.source
+    return factor.op is Op.CAST and factor.source.dtype.itemsize < factor.dtype.itemsize
 
 
 def count_rows(node: UOp) -> int:
@@ -32,16 +45,22 @@ def _own_axes(node: UOp) -> tuple[set[int], set[int]]:
     """Return the output axes that only the left factor of a sum of products depends on, and the
     axes that only the right one depends on.
     """
-    product = node.source
-    # A sum of narrow products is widened before it is added up, and products with padding are
-    # masked.
-    while product.op is Op.CAST or _is_gated(product):
-        product = product.if_true if product.op is Op.WHERE else product.source
+    product = _get_summed(node)
     if node.arg.op is not Op.ADD or product.op is not Op.MUL:
         return set(), set()
     kept = [a for a, s in enumerate(product.shape) if a not in node.arg.axes and s != 1]
     left, right = (_broadcast_axes(s, kept) for s in product.src)
     return right - left, left - right
+
+
+def _get_summed(node: UOp) -> UOp:
+    """Return what a reduction reduces, without casts and masks: a sum of narrow products is widened
+    before it is added up, and products with padding are masked.
+    """
+    product = node.source
+    while product.op is Op.CAST or _is_gated(product):
+        product = product.if_true if product.op is Op.WHERE else product.source
+    return product
 
 
 def _is_gated(node: UOp) -> bool:

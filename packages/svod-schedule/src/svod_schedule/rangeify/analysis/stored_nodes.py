@@ -14,8 +14,9 @@ each node is read, so that it knows how often an element would be recomputed:
   producer of an elementwise epilogue (matmul + bias + gelu), or because the loops that it depends
   on can enclose all other loops of the kernel (the maximum and the sum of a row in softmax).
   Contractions (matmul, convolution) are never fused with row-wise reductions: they need a loop nest
-  of their own to be tiled. A reduction that is read through a PAD, as the operands of a
-  concatenation, is stored: the longer loops would reduce for elements in the padding.
+  of their own to be tiled. Two of narrow operands, as of a gated activation, are not fused, since a
+  tensor core computes one product of a kernel. A reduction that is read through a PAD, as the
+  operands of a concatenation, is stored: the longer loops would reduce for elements in the padding.
 - Elements that a product gathers many times, such as the rows of an embedding, are copied in order.
 - Integers that depend on no memory are recomputed, since they become part of addresses. Integers
   that are computed from floats and gathered, such as the keys of a search, are stored.
@@ -34,7 +35,7 @@ from svod_dtype import index
 from svod_ir import Op, UOp, max_trips
 from svod_ir.ops import ELEMENTWISE, MOVEMENT, TABLE
 from svod_ir.sizes import max_size
-from svod_schedule.rangeify.analysis.contraction import is_contraction
+from svod_schedule.rangeify.analysis.contraction import has_narrow_factors, is_contraction
 from svod_schedule.rangeify.analysis.coordinates import (
     Coordinates,
     move,
@@ -332,7 +333,10 @@ class _StorageChooser:
         if _find_sequential(use.kernel) is not None or is_transfer(use.kernel):
             return False
         if len(rows) == len(loops) == len(use.scope):
-            return not (is_contraction(node) and kernel.rows)
+            if not is_contraction(node):
+                return True
+            # A tensor core computes one product of a kernel.
+            return not kernel.rows and not (kernel.has_contraction and has_narrow_factors(node))
         if not self.has_private_rows(use.kernel):
             # A launch grid computes each element of a row in another thread, which would reduce the
             # whole row again.

@@ -9,12 +9,18 @@ before → after, for a loop that stacks values of n elements, n at most 8:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from svod_ir import Op, SInt, UOp, make_pad, make_reshape, make_shrink
 from svod_ir.sizes import max_size
 from svod_schedule.rangeify.loops.loop_draft import LoopDraft, has_known_sizes
 
 __all__ = ["crop_results", "widen_slices"]
+
+_STORED: Final = frozenset(
+    {Op.BUFFER, Op.PARAM, Op.CONTIGUOUS, Op.COPY, Op.LOOP, Op.SCAN_AXIS, Op.SCATTER, Op.ASSIGN}
+)
+"""Ops whose results are in memory."""
 
 
 def widen_slices(draft: LoopDraft) -> Mapping[int, tuple[SInt, ...]]:
@@ -27,7 +33,7 @@ def widen_slices(draft: LoopDraft) -> Mapping[int, tuple[SInt, ...]]:
             continue
         # A new operand beside the old one, which `drop_operands` removes if the body no longer
         # reads it.
-        wide = draft.add_operand(_pad(draft.operands[slot], 1), is_sliced=True)
+        wide = draft.add_operand(_pad(_store_sums(draft.operands[slot]), 1), is_sliced=True)
         _replace_slice(
             draft, slot, parameter, make_shrink(wide, [(0, size) for size in parameter.shape])
         )
@@ -60,6 +66,21 @@ def _replace_slice(draft: LoopDraft, slot: int, parameter: UOp, value: UOp) -> N
     # The remaining PARAMs read the memory of the slice, which is allocated for the maximum size.
     params = [param for param in body.iter_ops(Op.PARAM) if param.arg.slot == slot]
     draft.set_body(body.substitute({param: _pad_to(row, param.arg.size) for param in params}))
+
+
+def _store_sums(x: UOp) -> UOp:
+    """Store `x` in its own size if it has a sum, which a kernel with the padding would compute for the
+    padded elements as well.
+    """
+    stack, seen = [x], {x}
+    while stack:
+        node = stack.pop()
+        if node.op is Op.REDUCE_AXIS:
+            return UOp(Op.CONTIGUOUS, x.dtype, (x,))
+        sources = () if node.op in _STORED else node.src
+        stack += [source for source in sources if source not in seen]
+        seen.update(sources)
+    return x
 
 
 def _pad_to(row: UOp, size: int) -> UOp:

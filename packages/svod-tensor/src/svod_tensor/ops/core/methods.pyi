@@ -127,7 +127,7 @@ class Methods(TensorBase):
     def beta(self, x2: Operand, /) -> Self:
         """Beta function `gamma(x1) * gamma(x2) / gamma(x1 + x2)` for positive numbers.
         Shapes broadcast and dtypes promote; integers become float32."""
-    def bincount(self, weights: Operand | None = None, minlength: int = 0, *, n_bins: int | None = None) -> Self:
+    def bincount(self, weights: Operand | None = None, minlength: int = 0, *, n_bins: SInt | None = None) -> Self:
         """Count the occurrences of each non-negative integer (int64), or sum the weights of
         each, in their dtype: shape (bins,)."""
     def bitcast(self, dtype: DTypeLike) -> Self:

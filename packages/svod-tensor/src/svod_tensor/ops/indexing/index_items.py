@@ -252,9 +252,14 @@ def resolve_index(item: SInt, size: SInt, axis: int) -> SInt:
         if not -size <= item < size:
             raise IndexOutOfRangeError(index=item, axis=axis, size=size)
         return size + item if item < 0 else item
-    index = normalize_size(item + size if isinstance(item, int) and item < 0 else item)
+    index = _count_from_start(item, size)
     check_within("indexing", axis, index, 0, normalize_size(size - 1))
     return index
+
+
+def _count_from_start(index: SInt, size: SInt) -> SInt:
+    """Add the size to an index that is negative for all values of its variables, as Python does."""
+    return normalize_size(index + size if bounds_of_size(index)[1] < 0 else index)
 
 
 def _reject_unbound(value: object) -> None:
@@ -282,7 +287,7 @@ def _resolve_slice(item: slice, size: SInt, axis: int) -> tuple[SInt, SInt, int]
 
 def _resolve_symbolic(item: slice, size: SInt, step: int, axis: int) -> tuple[SInt, SInt, int]:
     """Resolve a slice with symbolic parts: known bounds are clamped to the axis, as in Python;
-    symbolic bounds must be in range for all values.
+    symbolic bounds must be in range for all values. Negative ones count from the end.
     """
     # A negative step includes `start` and excludes `stop`, so both bounds of the interval are one
     # higher.
@@ -295,7 +300,7 @@ def _resolve_symbolic(item: slice, size: SInt, step: int, axis: int) -> tuple[SI
 
 def _resolve_end(bound: SInt, shift: int, size: SInt, axis: int) -> SInt:
     if isinstance(bound, UOp):
-        end = normalize_size(bound + shift)
+        end = normalize_size(_count_from_start(bound, size) + shift)
         check_within("indexing with a slice", axis, end, 0, size)
         return end
     end = (

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from svod_dtype import DType, bool_, int64
 from svod_ir import OperandError, make_gather
-from svod_tensor._shapes import concrete_shape
 from svod_tensor.host_functions.derivatives import conjugate, matrix_rule, with_matrix_rule
 from svod_tensor.host_functions.libraries import REDUCE_AT
 from svod_tensor.host_functions.nodes import call_host
@@ -44,7 +43,7 @@ def reduce_at(
     x: Tensor, indices: Tensor, values: Tensor, reduction: ReductionAt, *, include_self: bool
 ) -> Tensor:
     """Reduce `values` into `x` at `indices`; negative indices are dropped."""
-    (size,) = concrete_shape("scatter_reduce", x.shape)
+    (size,) = x.shape
     if reduction in ("sum", "mean"):
         # Elements without values keep their own; the others start from 0.
         kept = x if include_self else _is_untouched(x, indices).where(x, 0)
@@ -75,7 +74,7 @@ def reduce_at(
 
 def _is_untouched(x: Tensor, indices: Tensor) -> Tensor:
     """True where no value is scattered."""
-    (size,) = concrete_shape("scatter_reduce", x.shape)
+    (size,) = x.shape
     return indices.bincount(n_bins=size).eq(0)
 
 
@@ -97,10 +96,7 @@ def _product_gradient(
     (cotangent,), (x, indices, values) = cotangents, operands
     if cotangent is None:
         return None, None, None
-    counted, (size,) = (
-        _get_counted(x, indices, include_self),
-        concrete_shape("scatter_reduce", x.shape),
-    )
+    counted, (size,) = _get_counted(x, indices, include_self), x.shape
     is_none, is_zero = x.eq(0), values.eq(0)
     n_zeros = indices.bincount(is_zero.cast(int64), n_bins=size).add(
         is_none.logical_and(counted).cast(int64)
@@ -158,7 +154,7 @@ def _extreme_gradient(
     (cotangent,), (value,), (x, indices, values) = cotangents, results, operands
     if cotangent is None:
         return None, None, None
-    (size,) = concrete_shape("scatter_reduce", x.shape)
+    (size,) = x.shape
     has_stayed = _is_equal(x, value).logical_and(_get_counted(x, indices, include_self))
     is_chosen = _is_equal(values, _gather(value, indices))
     n_chosen = indices.bincount(is_chosen.cast(int64), n_bins=size).add(has_stayed.cast(int64))

@@ -16,6 +16,7 @@ from svod_ir import (
     Op,
     OperandError,
     ShapeError,
+    SInt,
     UOp,
     format_shape,
     make_as_complex,
@@ -24,13 +25,13 @@ from svod_ir import (
     make_reshape,
     make_scatter,
 )
+from svod_ir.sizes import max_size, product
 from svod_ir.uop import to_node
 from svod_tensor._data import make_array_node
 from svod_tensor._shapes import (
     Shape,
     broadcast_node,
     broadcast_shapes,
-    concrete_shape,
     normalize_axis,
 )
 from svod_tensor._shards import move_like
@@ -167,19 +168,21 @@ def _with_arrays(
     """Replace the elements of an array index."""
     import numpy as np
 
-    shape = concrete_shape("assignment", x.shape)
-    is_compared = not is_written or math.prod(shape) <= MAX_COMPARED
+    shape = x.shape
+    is_compared = not is_written or max_size(product(shape)) <= MAX_COMPARED
     # A comparison is fused into its readers; a scatter is a kernel of its own.
     if is_compared and all(map(_is_full_slice_or_index, items)):
         return _with_single_index(x, items, shape, value)
     start, end = _get_indexed_axes(items)
-    if any(isinstance(item, TensorBase) for item in items):
+    sizes = [size for size in shape[start:end] if isinstance(size, int)]
+    is_known = len(sizes) == end - start
+    if not is_known or any(isinstance(item, TensorBase) for item in items):
         indices = _flat_indices_of(x, items, shape, start, end)
     else:
         # Evaluated for its checks of the index.
         x[index]
         # numpy applies the index to a table of flat indices, so its rules are not repeated here.
-        table = np.arange(math.prod(shape[start:end])).reshape(shape[start:end])
+        table = np.arange(math.prod(sizes)).reshape(sizes)
         flat = cast("NDArray[np.int64]", table[_list_items(items, start, end)])  # pyright: ignore[reportArgumentType, reportCallIssue]
         indices = x.from_uop(move_like(make_array_node(flat, may_share=True), x.uop))
     check_value("x[index]", value.shape, (*shape[:start], *indices.shape, *shape[end:]))
@@ -187,7 +190,7 @@ def _with_arrays(
 
 
 def _with_single_index(
-    x: Tensor, items: Sequence[IndexItem], shape: tuple[int, ...], value: Tensor
+    x: Tensor, items: Sequence[IndexItem], shape: Shape, value: Tensor
 ) -> Tensor:
     """Replace the elements at one index on some axes, and all indices on the others, by comparison of
     indices.
@@ -258,9 +261,7 @@ def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int
                 )
                 raise ShapeError(operation="put_along_axis", shape=indices.shape, problem=problem)
             indices = as_tensor(indices, x).broadcast_to(shape)
-    return _with_scattered(
-        x, _flat_indices_along_axis(x, "put_along_axis", indices, new, axis), new, 0, x.ndim
-    )
+    return _with_scattered(x, _flat_indices_along_axis(x, indices, new, axis), new, 0, x.ndim)
 
 
 @operation(test="test_update.py::test_put_along_axis_and_scatter_agree_with_numpy")
@@ -288,9 +289,7 @@ def scatter(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Ten
         [[9, 2], [3, 9]]
     """
     new = as_value(value, x)
-    return _with_scattered(
-        x, _flat_indices_along_axis(x, "scatter", indices, new, axis), new, 0, x.ndim
-    )
+    return _with_scattered(x, _flat_indices_along_axis(x, indices, new, axis), new, 0, x.ndim)
 
 
 @operation(test="test_update.py::test_add_at_accumulates_repeated_indices", is_function=False)
@@ -318,10 +317,9 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
     # A basic index selects no element twice, so nothing accumulates.
     if not any(is_array_index(item) for item in items):
         return x.with_items(index, x[index].add(new))
-    shape = concrete_shape("add_at", x.shape)
     start, end = _get_indexed_axes(items)
-    indices = _flat_indices_of(x, items, shape, start, end)
-    check_value("x[index]", new.shape, (*shape[:start], *indices.shape, *shape[end:]))
+    indices = _flat_indices_of(x, items, x.shape, start, end)
+    check_value("x[index]", new.shape, (*x.shape[:start], *indices.shape, *x.shape[end:]))
     return _with_scattered(x, indices, new, start, end, op=Op.ADD)
 
 
@@ -379,7 +377,7 @@ def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) ->
         [[0, 5]]
     """
     new = as_value(value, x)
-    flat = _flat_indices_along_axis(x, "scatter_add", indices, new, axis)
+    flat = _flat_indices_along_axis(x, indices, new, axis)
     return _with_scattered(x, flat, new, 0, x.ndim, op=Op.ADD)
 
 
@@ -426,7 +424,7 @@ def scatter_reduce(
     """
     check_reduction(reduce, x.dtype)
     new = as_value(value, x)
-    flat_indices = _flat_indices_along_axis(x, "scatter_reduce", indices, new, axis)
+    flat_indices = _flat_indices_along_axis(x, indices, new, axis)
     if not (x.size and flat_indices.size):
         return x.clone()
     values = new.broadcast_to(flat_indices.shape).flatten()
@@ -438,7 +436,7 @@ def scatter_reduce(
 
 @operation(test="test_update.py::test_bincount_agrees_with_numpy")
 def bincount(
-    x: Tensor, /, weights: Operand | None = None, minlength: int = 0, *, n_bins: int | None = None
+    x: Tensor, /, weights: Operand | None = None, minlength: int = 0, *, n_bins: SInt | None = None
 ) -> Tensor:
     """Count the occurrences of each non-negative integer (int64), or sum the weights of each, in
     their dtype: shape (bins,).
@@ -490,20 +488,17 @@ def _count_bins(x: Tensor, at_least: int) -> int:
     return max(int(values.max()) + 1, at_least)
 
 
-def _flat_indices_along_axis(
-    x: Tensor, operation: str, indices: TensorBase, value: Tensor, axis: int
-) -> Tensor:
+def _flat_indices_along_axis(x: Tensor, indices: TensorBase, value: Tensor, axis: int) -> Tensor:
     """Return the flat indices of the elements that `gather(axis, indices)` reads, and check that
     `value` broadcasts to them.
     """
-    all_indices = _flat_indices_plus_one(x, concrete_shape(operation, x.shape))
-    flat_indices = all_indices.gather(axis, indices).sub(1)
+    flat_indices = _flat_indices_plus_one(x, x.shape).gather(axis, indices).sub(1)
     check_value("the elements along an axis", value.shape, flat_indices.shape)
     return flat_indices
 
 
 def _flat_indices_of(
-    x: Tensor, items: Sequence[IndexItem], shape: tuple[int, ...], start: int, end: int
+    x: Tensor, items: Sequence[IndexItem], shape: Shape, start: int, end: int
 ) -> Tensor:
     """Return the flat indices that an index selects over the axes from `start` to `end`; those out of
     bounds select nothing.
@@ -520,10 +515,10 @@ def _flat_indices_of(
     return table[_list_items(items, start, end)].sub(1)
 
 
-def _flat_indices_plus_one(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _flat_indices_plus_one(x: Tensor, shape: Shape) -> Tensor:
     """Flat indices plus 1, on the device of `x`, so that the 0 of an out-of-range gather becomes -1."""
     return x.from_uop(
-        move_like(x.arange(1, math.prod(shape) + 1, dtype=int64).reshape(shape).uop, x.uop)
+        move_like(x.arange(product(shape), dtype=int64).add(1).reshape(shape).uop, x.uop)
     )
 
 
@@ -541,13 +536,12 @@ def _with_scattered(
     """
     if indices.size == 0 or x.size == 0:
         return x.clone()
-    shape = concrete_shape("assignment", x.shape)
-    at_indices = (*shape[:start], *concrete_shape("assignment", indices.shape), *shape[end:])
+    at_indices = (*x.shape[:start], *indices.shape, *x.shape[end:])
     rows, base = broadcast_node(value.uop, at_indices), x.uop
     # Memory holds complex numbers as pairs, whose rows are written in place.
     if x.dtype.is_complex:
         rows, base = make_as_real(rows), make_as_real(base)
-    flat = make_reshape(base, (*shape[:start], math.prod(shape[start:end]), *base.shape[end:]))
+    flat = make_reshape(base, (*x.shape[:start], product(x.shape[start:end]), *base.shape[end:]))
     replaced = make_reshape(make_scatter(flat, indices.uop, rows, start, op=op), base.shape)
     new = make_as_complex(replaced) if x.dtype.is_complex else replaced
     return make_result(move_like(new, x.uop) if x.sharding is not None else new, x, indices, value)
