@@ -70,6 +70,18 @@ GRAPHS: dict[str, Callable[[], UOp]] = {
     "sum of columns of integers": lambda: reduce(tensor(1, 24, 10, dtype=int32), 0),
     "sum of all": lambda: reduce(make_reshape(tensor(1, 6, 35), (210,)), 0),
     "transposed": lambda: make_permute(tensor(1, 14, 24), (1, 0)) + 1,
+    "product of transposed operands": lambda: matmul(
+        make_permute(tensor(1, 20, 12), (1, 0)), make_permute(tensor(2, 16, 20), (1, 0))
+    ),
+    "product with rows that evict each other": lambda: matmul(
+        tensor(1, 8, 512), make_permute(tensor(2, 16, 512), (1, 0))
+    ),
+    "transposed rows of transposed matrices": lambda: (
+        make_permute(tensor(1, 6, 8, 16), (2, 0, 1)) + make_permute(tensor(2, 8, 16, 6), (1, 2, 0))
+    ),
+    "concatenated": lambda: (
+        make_pad(tensor(1, 9, 3), ((0, 7), (0, 0))) + make_pad(tensor(2, 7, 3), ((9, 0), (0, 0)))
+    ),
     "outer": lambda: make_expand(tensor(1, 9, 1), (9, 16)) * make_expand(tensor(2, 1, 16), (9, 16)),
     "padded and cut": lambda: (
         make_pad(make_shrink(tensor(1, 12, 20), ((1, 11), (3, 19))), ((2, 1), (0, 5))) * 2

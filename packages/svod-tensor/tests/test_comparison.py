@@ -71,3 +71,14 @@ def test_pairs_of_special_values_agree_with_numpy(name, dtype):
     # numpy's own nextafter of float16 keeps the sign of the first of two zeros.
     if name == "nextafter" and dtype != "float16":
         np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(expected))
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype", "limit"),
+    [(300, "uint8", 5), (300, "int8", 5), (40, "float32", 2.5), (40, "float32", np.inf)],
+)
+def test_a_cast_row_number_selects_rows(rng, size, dtype, limit):
+    a, b = make_array(rng, (size, 3), "float32"), make_array(rng, (size, 3), "float32")
+    rows, numbers = Tensor.arange(size).cast(dtype).reshape(size, 1), np.arange(size).astype(dtype)
+    check((rows < limit).where(Tensor(a), Tensor(b)), np.where(numbers[:, None] < limit, a, b))
+    check((rows > limit).where(Tensor(a), Tensor(b)), np.where(numbers[:, None] > limit, a, b))

@@ -108,7 +108,14 @@ def _find_compared(node: UOp) -> UOp | None:
 
 
 def _drop_cast(node: UOp) -> UOp:
-    return node.source if node.op is Op.CAST and node.source.op is Op.RANGE else node
+    """The RANGE of which a node is a cast, where that keeps each of its values: an integer that is
+    narrower may wrap, and a float is compared with fractions.
+    """
+    if node.op is not Op.CAST or node.source.op is not Op.RANGE:
+        return node
+    r, dtype = node.source, node.dtype
+    is_exact = dtype.is_int and max_trips(r) - 1 <= dtype.max
+    return r if is_exact else node
 
 
 def _as_index(constant: UOp) -> UOp:
