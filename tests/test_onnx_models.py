@@ -19,9 +19,7 @@ CATALOGUE = "import sys, onnx_catalogue as c; print(*(model.name for model in c.
 
 FOLDER = os.environ.get("SVOD_TEST_WHEELS")
 if FOLDER is None:
-    pytest.skip(
-        "compares 80 models out of wheels: tox run -e onnx-models", allow_module_level=True
-    )
+    pytest.skip("compares 80 models out of wheels: tox run -e onnx-models", allow_module_level=True)
 pytest.importorskip("onnxruntime")
 NAMES = subprocess.check_output(
     [sys.executable, "-c", CATALOGUE], cwd=BENCHMARKS, text=True
