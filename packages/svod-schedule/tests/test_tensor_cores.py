@@ -633,3 +633,16 @@ def test_a_search_tries_every_core_that_supports_the_product(make_kernel: MakeKe
     } >= {(a,) for a in actions}
     tiled = (Opt(OptOp.TC, 0, 0), Opt(OptOp.UPCAST, 0, 2))
     assert (Opt(OptOp.TC, 0, 3), Opt(OptOp.UPCAST, 0, 2)) in set(iter_neighbours(tiled, apply))
+
+
+@pytest.mark.parametrize(("n_rows", "uses_core"), [(2, False), (8, False), (16, True)])
+def test_a_weight_that_few_rows_stream_is_read_without_a_core(
+    make_kernel: MakeKernel, n_rows: int, uses_core: bool
+) -> None:
+    target = replace(TARGET, tensor_cores=(HALVES,), l2_bytes=1 << 20)
+    rows, weight = (
+        tensor(1, n_rows, 1024, dtype=bfloat16),
+        tensor(2, 1024, 4096, dtype=bfloat16),
+    )
+    chosen = choose(make_kernel(multiply(rows, weight, float32)), target)
+    assert any(opt.op is OptOp.TC for opt in chosen.opts) is uses_core
