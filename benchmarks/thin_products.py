@@ -3,6 +3,7 @@
     python benchmarks/thin_products.py
     python benchmarks/thin_products.py --weights 4096x4096 768x3072 --rows 1 4 16 --seconds 1
     SVOD_THREADS=1 python benchmarks/thin_products.py --kinds TN TT
+    python benchmarks/thin_products.py --dtype bfloat16
 
 The kinds are named as in BLAS: N is an operand as it is stored, T a transposed view of one. `x` has
 few rows and `w` is the weight, so that NN is `x @ w` for `x` of (rows, terms) and `w` of (terms,
@@ -28,6 +29,8 @@ from svod_tensor import Tensor
 
 ROWS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 128)
 KINDS = ("NN", "NT", "TN", "TT")
+TOLERANCES = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}
+"""Relative difference from torch's product of float32, by dtype."""
 WEIGHTS = ("4096x4096", "2048x5632", "1000x1000", "768x3072")
 
 
@@ -41,7 +44,9 @@ def main() -> None:
     for weight in arguments.weights:
         n_terms, n_columns = map(int, weight.split("x"))
         table = [
-            _measure(n_rows, n_terms, n_columns, arguments.kinds, arguments.seconds)
+            _measure(
+                n_rows, n_terms, n_columns, arguments.kinds, arguments.seconds, arguments.dtype
+            )
             for n_rows in arguments.rows
         ]
         results += [{"weight": weight, **row} for row in table]
@@ -51,7 +56,7 @@ def main() -> None:
 
 
 def _measure(
-    n_rows: int, n_terms: int, n_columns: int, kinds: list[str], seconds: float
+    n_rows: int, n_terms: int, n_columns: int, kinds: list[str], seconds: float, dtype: str
 ) -> dict[str, float]:
     """GFLOP/s of svod by kind, and torch's times over svod's."""
     generator = np.random.default_rng(0)
@@ -64,15 +69,24 @@ def _measure(
             value if letter == "N" else np.ascontiguousarray(value.T)
             for letter, value in zip(kind, (x, w), strict=True)
         )
-        plan = _multiply(kind, Tensor(left).realize(), Tensor(right).realize()).prepare()
+        plan = _multiply(
+            kind, Tensor(left).cast(dtype).realize(), Tensor(right).cast(dtype).realize()
+        ).prepare()
         calls[kind] = plan.execute
+        torch_dtype = getattr(torch, dtype)
         calls[f"torch {kind}"] = partial(
-            _multiply, kind, torch.from_numpy(left), torch.from_numpy(right)
+            _multiply,
+            kind,
+            torch.from_numpy(left).to(torch_dtype),
+            torch.from_numpy(right).to(torch_dtype),
         )
         plan.execute()
         assert plan.output_buffer is not None
-        result = plan.output_buffer.as_numpy().reshape(n_rows, n_columns)
-        np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-2)
+        result = plan.output_buffer.as_numpy().reshape(n_rows, n_columns).astype(np.float32)
+        tolerance = TOLERANCES[dtype]
+        np.testing.assert_allclose(
+            result, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max() / 10
+        )
     times = measure_in_turns(calls, seconds)
     n_operations = 2 * n_rows * n_terms * n_columns
     return {
@@ -93,6 +107,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--weights", nargs="+", default=list(WEIGHTS), help="terms x columns")
     parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--dtype", choices=list(TOLERANCES), default="float32")
     parser.add_argument("--seconds", type=float, default=1.0, help="time for each row")
     return parser.parse_args()
 
