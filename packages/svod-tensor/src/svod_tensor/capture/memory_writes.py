@@ -89,12 +89,15 @@ class MemoryWrites:
             is memory of a copy, which is written back after the block.
         """
         with self.lock:
+            tensors = [
+                (i, tensor) for i in self._inputs if isinstance(tensor := given[i.position], Tensor)
+            ]
             donated = [
                 (i, get_donated_memory(self._name, tensor, i.shard, i.argument))
-                for i, tensor in self._list_inputs(given)
+                for i, tensor in tensors
                 if i.is_donated
             ]
-            overwritten = [(i, t) for i, t in self._list_inputs(given) if i.is_overwritten]
+            overwritten = [(i, tensor) for i, tensor in tensors if i.is_overwritten]
             nodes = {i.memory: donation.memory for i, donation in donated}
             for i, tensor in overwritten:
                 nodes[i.memory] = ensure_own_memory(tensor, i.shard)
@@ -110,10 +113,6 @@ class MemoryWrites:
                     registry.end_computation(computation)
                 for i, tensor in overwritten:
                     _write_back(tensor, nodes[i.memory])
-
-    def _list_inputs(self, given: Sequence[Tensor | UOp]) -> list[tuple[Input, Tensor]]:
-        tensors = [(i, given[i.position]) for i in self._inputs]
-        return [(i, tensor) for i, tensor in tensors if isinstance(tensor, Tensor)]
 
     def _start_computation(self, nodes: dict[UOp, UOp]) -> registry.Computation:
         """Register the computation of a call that writes the memory in `nodes` and that of held

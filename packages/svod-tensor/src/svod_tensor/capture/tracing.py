@@ -63,7 +63,7 @@ class TracedCall(NamedTuple):
 
 
 class FunctionTrace(NamedTuple):
-    """What a function did on placeholders.
+    """Record of one run of a function on placeholders.
 
     Attributes:
         capture: the tensors that it read, wrote and made.

@@ -1,4 +1,4 @@
-"""What the plan of a captured function depends on besides the arguments of a call."""
+"""State besides the arguments of a call on which the plan of a captured function depends."""
 
 from __future__ import annotations
 

@@ -129,22 +129,22 @@ def _count_uses(layout: Layout, operand: UOp) -> int:
 
 def _must_pack_rows(layout: Layout, core: TensorCore) -> bool:
     """Whether a cannot be read in place."""
-    is_plain = (
-        layout.a.op is Op.INDEX and layout.a.dtype is core.dtypes[0] and layout.a.gate is None
-    )
-    size = exact_trips(layout.depth)
-    is_readable = core.dims[1] == 1 and is_plain and is_along(layout.a, layout.depth)
-    return not (is_readable and isinstance(size, int) and size % core.dims[2] == 0)
+    return not _is_read_in_vectors(layout, core, layout.a, core.dtypes[0], layout.depth)
 
 
 def _can_interleave(layout: Layout, core: TensorCore) -> bool:
     """Whether vectors of b's columns, interleaved in registers, are whole operands of the core."""
-    is_plain = (
-        layout.b.op is Op.INDEX and layout.b.dtype is core.dtypes[1] and layout.b.gate is None
-    )
+    return _is_read_in_vectors(layout, core, layout.b, core.dtypes[1], layout.columns)
+
+
+def _is_read_in_vectors(
+    layout: Layout, core: TensorCore, operand: UOp, dtype: DType, axis: UOp
+) -> bool:
+    """Whether each step of a core of one row reads whole vectors of an operand along `axis`."""
+    is_plain = operand.op is Op.INDEX and operand.dtype is dtype and operand.gate is None
     size = exact_trips(layout.depth)
     is_whole = isinstance(size, int) and size % core.dims[2] == 0
-    return core.dims[1] == 1 and is_plain and is_whole and is_along(layout.b, layout.columns)
+    return core.dims[1] == 1 and is_plain and is_whole and is_along(operand, axis)
 
 
 def _expect_trips(axis: UOp) -> int:

@@ -18,7 +18,7 @@ from math import prod
 
 from svod_dtype import DType, index
 from svod_ir import AxisType, FreshIds, Op, TensorCore, UOp, exact_trips, max_trips
-from svod_schedule._linear_index import MAX_STRIDE, find_stride
+from svod_schedule._linear_index import find_stride
 from svod_schedule.lower.vectors.products import find_core, get_locations, tile_axes
 from svod_schedule.optimize.opts.tensor_cores import gate_operand
 
@@ -216,8 +216,7 @@ def _list_square(load: UOp, own: list[UOp]) -> tuple[UOp, ...]:
         stride = find_stride(load.position, lanes)
         if (
             lanes.arg.kind is AxisType.UPCAST
-            and stride is not None
-            and abs(stride) > MAX_STRIDE
+            and stride
             and stride * load.dtype.itemsize % CONFLICTING_BYTES == 0
             and max_trips(lanes) % SQUARE == 0
         ):
