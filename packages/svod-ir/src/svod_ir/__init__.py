@@ -105,7 +105,7 @@ from svod_ir.log import get_logger
 from svod_ir.ops import AxisType, Op
 from svod_ir.options import IROptions
 from svod_ir.pattern import Pattern
-from svod_ir.placement import Sharding
+from svod_ir.placement import Mesh, MeshLayout, Sharding
 from svod_ir.rewrite import Match, count_matches, graph_rewrite, watch_matches
 from svod_ir.ruleset import Rule, RuleSet, rule
 from svod_ir.spec import verify
@@ -129,6 +129,8 @@ __all__ = [
     "IROptions",
     "KernelInfo",
     "Match",
+    "Mesh",
+    "MeshLayout",
     "MiscompilationError",
     "NotDifferentiableError",
     "Op",

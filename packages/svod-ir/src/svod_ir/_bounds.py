@@ -428,6 +428,7 @@ _RULES: Final[dict[Op, Callable[[UOp], Bounds]]] = {
     Op.CHECK: _first,
     Op.CONTIGUOUS: _first,
     Op.MULTI: _first,
+    Op.RESHARD: _first,
     Op.MSELECT: _first,
     Op.MSTACK: _any_operand,
     Op.AFTER: _first,

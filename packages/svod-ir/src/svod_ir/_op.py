@@ -18,7 +18,7 @@ class Op(Enum):
     INDEX = auto(); LOAD = auto(); STORE = auto(); COPY = auto(); MSTACK = auto(); MSELECT = auto()  # noqa: E702
     # movement
     RESHAPE = auto(); PERMUTE = auto(); EXPAND = auto(); PAD = auto(); SHRINK = auto(); FLIP = auto()  # noqa: E702
-    GATHER = auto(); SCATTER = auto(); MULTI = auto()  # noqa: E702
+    GATHER = auto(); SCATTER = auto(); MULTI = auto(); RESHARD = auto()  # noqa: E702
     # unary
     NEG = auto(); NOT = auto(); ABS = auto(); SQRT = auto(); RSQRT = auto(); RECIPROCAL = auto(); SIGN = auto()  # noqa: E702
     EXP = auto(); EXP2 = auto(); LOG = auto(); LOG2 = auto(); SIN = auto(); COS = auto(); TAN = auto(); TANH = auto()  # noqa: E702

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from svod_dtype import void
+from svod_ir._sharding import MeshLayout, Sharding
 from svod_ir._size_text import format_shape
 from svod_ir.errors import GraphError
 from svod_ir.loops import get_result_shape
@@ -41,11 +42,11 @@ _LIKE_FIRST = (
             Op.BIND,
             Op.COPY,
             Op.MSTACK,
-            Op.MSELECT,
             Op.ALLREDUCE,
             Op.SCAN_AXIS,
             Op.AFTER,
             Op.CONTROL_DEPENDENCY,
+            Op.RESHARD,
             Op.ASSIGN,
             Op.CHECK,
             Op.CONTIGUOUS,
@@ -98,6 +99,13 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
             return (*node.src[0].shape, 2)
         case Op.MULTI:
             return _join_shards(node)
+        case Op.MSELECT:
+            source = node.src[0]
+            placement = source.placement
+            # Of an MSTACK, all shards of which have the shape of the first but for one axis.
+            if source.op is Op.MSTACK or not isinstance(placement, Sharding):
+                return source.shape
+            return placement.shard_shape(source.shape, node.arg)
         case Op.GATHER:
             source, indices = node.src[0].shape, node.src[1].shape
             return (*source[: node.arg], *indices, *source[node.arg + 1 :])
@@ -137,9 +145,16 @@ def _elementwise(node: UOp) -> tuple[SInt, ...] | None:
 
 def _join_shards(node: UOp) -> tuple[SInt, ...]:
     shape = node.src[0].shape
-    axis: int | None = node.arg
-    if axis is None:
+    arrangement: int | MeshLayout | None = node.arg
+    if arrangement is None:
         return shape
+    if isinstance(arrangement, MeshLayout):
+        whole = list(shape)
+        for axis, parts in zip(arrangement.axes, arrangement.sizes, strict=True):
+            if axis is not None:
+                whole[axis] = sum(parts)
+        return tuple(whole)
+    axis = arrangement
     sizes = [shard.shape[axis] for shard in node.src[0].src]
     return (*shape[:axis], sum(s for s in sizes if isinstance(s, int)), *shape[axis + 1 :])
 

@@ -264,22 +264,19 @@ def make_parameter(operand: UOp, slot: int, *, is_slice: bool = False) -> UOp:
     placement = operand.placement
     if not isinstance(placement, Sharding):
         return _make_shaped(operand, shape, slot, placement)
-    axis = placement.axis
-    if is_slice and axis is not None:
-        if axis == 0:
+    if is_slice:
+        if placement.splits(0):
             raise GraphError(
                 rule="a sliced operand must not be sharded along its first axis", node=operand
             )
         # A slice lacks the first axis.
-        axis -= 1
-    shapes = [shape] * len(placement.devices)
-    if axis is not None:
-        shapes = [(*shape[:axis], size, *shape[axis + 1 :]) for size in placement.sizes]
+        placement = placement.shift(-1)
     shards = [
-        _make_shaped(operand, shard_shape, slot + i, device)
-        for i, (shard_shape, device) in enumerate(zip(shapes, placement.devices, strict=True))
+        _make_shaped(operand, placement.shard_shape(shape, i), slot + i, device)
+        for i, device in enumerate(placement.devices)
     ]
-    return UOp(Op.MULTI, operand.dtype, (UOp(Op.MSTACK, operand.dtype, tuple(shards)),), axis)
+    stack = UOp(Op.MSTACK, operand.dtype, tuple(shards))
+    return UOp(Op.MULTI, operand.dtype, (stack,), placement.arrangement)
 
 
 def make_counter(name: str, count: SInt) -> UOp:
@@ -382,13 +379,8 @@ def get_result_placement(result: UOp) -> Placement:
         # A value computed from no memory is stored on the device of the operands.
         known = next((p for s in node.src if (p := s.placement) is not None), None)
         return known.replicated if isinstance(known, Sharding) else known
-    if (
-        is_loop
-        and not is_carried
-        and isinstance(placement, Sharding)
-        and placement.axis is not None
-    ):
-        return placement._replace(axis=placement.axis + 1)
+    if is_loop and not is_carried and isinstance(placement, Sharding):
+        return placement.shift(1)
     return placement
 
 
@@ -546,10 +538,7 @@ def _list_slots(node: UOp) -> list[_Slot]:
             slots.append(_Slot(operand, _divide(shape, divisor), placement))
             continue
         for i, device in enumerate(placement.devices):
-            axis = placement.axis
-            shard_shape = (
-                shape if axis is None else (*shape[:axis], placement.sizes[i], *shape[axis + 1 :])
-            )
+            shard_shape = placement.shard_shape(shape, i)
             slots.append(_Slot(operand, _divide(shard_shape, divisor), device))
     return slots
 

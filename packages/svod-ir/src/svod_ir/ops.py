@@ -65,6 +65,7 @@ from typing import Final, NamedTuple
 from svod_dtype import DType, uint64, void
 from svod_ir import args
 from svod_ir._op import AxisType, Op
+from svod_ir._sharding import MeshLayout
 
 __all__ = [
     "ARG_TYPES",
@@ -221,8 +222,12 @@ TABLE: Final[dict[Op, OpRow]] = {
     ),
     Op.SCATTER: OpRow("source position base", args.ScatterArg, "source's", _G),
     Op.MULTI: OpRow(
-        "source", "axis along which the shards lie, or None: each is the whole", "source's", _G
+        "source",
+        "axis along which the shards lie, None: each is the whole, or MeshLayout",
+        "source's",
+        _G,
     ),
+    Op.RESHARD: OpRow("source", MeshLayout, "source's", _G),
     Op.NEG: _UNARY._replace(is_common=True, is_proved=True),
     Op.NOT: _UNARY._replace(takes="bits", is_common=True, is_proved=True),
     Op.ABS: _UNARY._replace(is_common=True, is_proved=True),

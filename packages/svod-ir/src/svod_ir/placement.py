@@ -5,11 +5,12 @@ A placement is derived from the memory below a node, as a shape is:
     BUFFER, PARAM, COPY         the device in their arg
     CONST, IOTA, ...            none: they are computed on the device of their readers
     MULTI(MSTACK(x, y), axis)   the devices of the shards
+    RESHARD(x)                  the layout on a mesh in its arg
     RESULT                      the placement of the value in the body of the loop or switch
     any other node              the placement of its operands, which must agree
 
-Devices compute on a sharded tensor as SPMD: the same program on each shard. `lay_out` alone
-decides, for each op, how its result is sharded when its operands are, and how each operand must be
+Devices compute on a sharded tensor as SPMD: the same program on each shard. On a mesh, each process
+has the graph of the whole tensors and the memory of its own shards alone. `lay_out` alone decides, for each op, how its result is sharded when its operands are, and how each operand must be
 sharded for that. Every device computes an op on the whole tensors if it cannot work on shards, so
 every op has a layout.
 
@@ -40,13 +41,15 @@ from typing import Final, NamedTuple
 
 from svod_dtype import void
 from svod_ir._constant import is_zero
-from svod_ir._sharding import Placement, Sharding
+from svod_ir._sharding import Mesh, MeshLayout, Placement, Sharding, split_evenly
 from svod_ir.errors import DeviceMismatchError
 from svod_ir.loops import get_result_placement
 from svod_ir.ops import COMPLEX_PARTS, ELEMENTWISE, MARKS, MOVEMENT, Op
 from svod_ir.uop import SInt, UOp, defines
 
 __all__ = [
+    "Mesh",
+    "MeshLayout",
     "Partition",
     "Placement",
     "Sharding",
@@ -76,11 +79,8 @@ class Partition(NamedTuple):
     operands: tuple[Sharding | None, ...]
 
 
-def split_evenly(size: int, n_parts: int) -> tuple[int, ...]:
-    """Sizes of `n_parts` parts that differ by at most one, the larger ones first."""
-    small, n_large = divmod(size, n_parts)
-    return tuple(small + (position < n_large) for position in range(n_parts))
-
+_Rule = Callable[[UOp, Sharding, Sequence[Placement]], Partition]
+"""A node, the first sharding among its operands, and the placements of all."""
 
 _COMMON: Final = (MOVEMENT - {Op.RESHAPE, Op.MULTI}) | {Op.CONST, Op.REDUCE_AXIS} | COMPLEX_PARTS
 
@@ -110,11 +110,15 @@ def infer_placement(node: UOp) -> Placement:
         case Op.MULTI:
             stack, axis = node.src[0], node.arg
             devices = _devices(stack.placement)
+            if isinstance(axis, MeshLayout):
+                return Sharding(devices, layout=axis)
             return (
                 Sharding(devices)
                 if axis is None
                 else Sharding(devices, axis, _shard_sizes(stack, axis))
             )
+        case Op.RESHARD:
+            return Sharding((node.arg.mesh.device,), layout=node.arg)
         case Op.RESULT:
             return get_result_placement(node)
         case Op.RESHAPE | Op.BUFFER_VIEW if is_file(node.src[0].placement):
@@ -162,6 +166,9 @@ def lay_out(node: UOp) -> Partition:
         >>> isinstance(layout, Partition), layout.result == x.placement
         (True, True)
     """
+    if node.op is Op.RESHARD:
+        own = Sharding((node.arg.mesh.device,), layout=node.arg)
+        return Partition(own, (own,))
     # A file is read by kernels of any device, so it does not decide where they run.
     placements = [None if is_file(p := s.placement) else p for s in node.src]
     if node.op in (Op.AFTER, Op.BIND, Op.GRADIENT, Op.CONTROL_DEPENDENCY):
@@ -170,10 +177,62 @@ def lay_out(node: UOp) -> Partition:
     first = _get_first(placements)
     if not isinstance(first, Sharding):
         return Partition(first, (None,) * len(node.src))
-    rule = _RULES.get(node.op)
+    if first.layout is not None:
+        return _lay_out_on_mesh(node, first.layout, first.devices, placements)
+    return _find_rule(node)(node, first, placements)
+
+
+def _find_rule(node: UOp) -> _Rule:
     if node.op in ELEMENTWISE or node.op in COMPLEX_PARTS:
-        return _lay_out_elementwise(node, [p for p in placements if isinstance(p, Sharding)])
-    return _lay_out_whole(node, first) if rule is None else rule(node, first)
+        return _lay_out_elementwise
+    return _RULES.get(node.op, _lay_out_whole)
+
+
+def _lay_out_on_mesh(
+    node: UOp, like: MeshLayout, devices: tuple[str, ...], placements: Sequence[Placement]
+) -> Partition:
+    """Lay out along each axis of the mesh as over several devices.
+
+    A value that is not sharded is the same in all processes, as they run the same program.
+    """
+    rule = _find_rule(node)
+    layouts = [p.layout if isinstance(p, Sharding) else None for p in placements]
+    result = like.replicated
+    operands: list[MeshLayout | None] = [None] * len(node.src)
+    for mesh_axis in range(len(like.axes)):
+        projected = [None if x is None else x.along(mesh_axis) for x in layouts]
+        first = next((p for p in projected if p is not None), like.along(mesh_axis))
+        part = rule(node, first, projected)
+        pairs = [(part.result, result), *zip(part.operands, operands, strict=True)]
+        if node.op is Op.SHRINK and isinstance(part.result, Sharding) and 0 in part.result.sizes:
+            # The operand stays where it is: what is left of it is gathered.
+            part = Partition(first.replicated, part.operands)
+        elif any(_is_taken(along, layout) for along, layout in pairs):
+            part = _lay_out_whole(node, first, projected)
+        result = _set_along(result, mesh_axis, part.result)
+        operands = [
+            x if along is None else _set_along(x or like.replicated, mesh_axis, along)
+            for x, along in zip(operands, part.operands, strict=True)
+        ]
+    return Partition(
+        Sharding(devices, layout=result),
+        tuple(None if x is None else Sharding(devices, layout=x) for x in operands),
+    )
+
+
+def _is_taken(along: Placement, layout: MeshLayout | None) -> bool:
+    """Whether another axis of the mesh splits the same axis, or a part has no elements.
+
+    Each process has a part of each result, so that all of them take the same steps.
+    """
+    if not isinstance(along, Sharding) or along.axis is None:
+        return False
+    return 0 in along.sizes or (layout is not None and along.axis in layout.axes)
+
+
+def _set_along(layout: MeshLayout, mesh_axis: int, along: Placement) -> MeshLayout:
+    assert isinstance(along, Sharding)
+    return layout.with_axis(mesh_axis, along.axis, along.sizes)
 
 
 def check_devices(*nodes: UOp) -> None:
@@ -186,15 +245,29 @@ def check_devices(*nodes: UOp) -> None:
 
 
 def _get_first(placements: Sequence[Placement]) -> Placement:
-    first = next((p for p in placements if p is not None), None)
-    for placement in placements:
-        if (
-            placement is not None
-            and placement is not first
-            and _devices(placement) != _devices(first)
-        ):
-            raise DeviceMismatchError(left=_devices(first), right=_devices(placement))
-    return first
+    known = [p for p in placements if p is not None]
+    on_mesh = next((p for p in known if isinstance(p, Sharding) and p.layout is not None), None)
+    if on_mesh is not None:
+        # Each process has its own copy of what is on its device.
+        known = [on_mesh, *(p for p in known if p != on_mesh.devices[0])]
+    for placement in known:
+        if placement is not known[0] and _identify(placement) != _identify(known[0]):
+            raise DeviceMismatchError(left=_describe(known[0]), right=_describe(placement))
+    return known[0] if known else None
+
+
+def _identify(placement: Placement) -> object:
+    if isinstance(placement, Sharding) and placement.layout is not None:
+        return placement.layout.mesh
+    return _devices(placement)
+
+
+def _describe(placement: Placement) -> tuple[str, ...]:
+    if isinstance(placement, Sharding) and placement.layout is not None:
+        mesh = placement.layout.mesh
+        axes = (f"{name}={size}" for name, size in zip(mesh.names, mesh.sizes, strict=True))
+        return (f"the mesh {', '.join(axes)}",)
+    return _devices(placement)
 
 
 def _devices(placement: Placement) -> tuple[str, ...]:
@@ -208,14 +281,15 @@ def _shard_sizes(stack: UOp, axis: int) -> tuple[int, ...]:
     return tuple(s for s in sizes if isinstance(s, int))
 
 
-def _lay_out_elementwise(node: UOp, shardings: Sequence[Sharding]) -> Partition:
+def _lay_out_elementwise(node: UOp, first: Sharding, placements: Sequence[Placement]) -> Partition:
     """Shard the operands like the first one that has a sharded axis; replicate 0-d operands."""
     # Splitting a replica is a local slice, while replicating a split operand is a transfer.
-    split = next((p for p in shardings if p.axis is not None), shardings[0])
+    shardings = (p for p in placements if isinstance(p, Sharding))
+    split = next((p for p in shardings if p.axis is not None), first)
     return Partition(split, tuple(split if s.shape else split.replicated for s in node.src))
 
 
-def _lay_out_whole(node: UOp, first: Sharding) -> Partition:
+def _lay_out_whole(node: UOp, first: Sharding, placements: Sequence[Placement]) -> Partition:
     """Replicate the operands: every device computes the whole result."""
     replicated = first.replicated
     return Partition(
@@ -223,12 +297,12 @@ def _lay_out_whole(node: UOp, first: Sharding) -> Partition:
     )
 
 
-def _lay_out_first(node: UOp, first: Sharding) -> Partition:
+def _lay_out_first(node: UOp, first: Sharding, placements: Sequence[Placement]) -> Partition:
     """Shard the result like the first operand."""
     return Partition(first, (first, *(None,) * (len(node.src) - 1)))
 
 
-def _lay_out_move(node: UOp, first: Sharding) -> Partition:
+def _lay_out_move(node: UOp, first: Sharding, placements: Sequence[Placement]) -> Partition:
     """Map the sharded axis through the movement op; all-gather the operand if it has no image."""
     moved = first if first.axis is None else _MOVES[node.op](node, first, first.axis)
     unchanged = (None,) * (len(node.src) - 1)
@@ -239,28 +313,32 @@ def _lay_out_move(node: UOp, first: Sharding) -> Partition:
     )
 
 
-def _lay_out_reduce(node: UOp, first: Sharding) -> Partition:
+def _lay_out_reduce(node: UOp, first: Sharding, placements: Sequence[Placement]) -> Partition:
     """Replicate the result of a reduction over the sharded axis (an all-reduce)."""
     return Partition(first.replicated if first.axis in node.arg.axes else first, (first,))
 
 
-def _lay_out_scan(node: UOp, first: Sharding) -> Partition:
+def _lay_out_scan(node: UOp, first: Sharding, placements: Sequence[Placement]) -> Partition:
     """Replicate the operand of a scan along the sharded axis."""
     return (
-        _lay_out_whole(node, first) if first.axis == node.arg.axis else Partition(first, (first,))
+        _lay_out_whole(node, first, placements)
+        if first.axis == node.arg.axis
+        else Partition(first, (first,))
     )
 
 
-def _lay_out_pairs(node: UOp, first: Sharding) -> Partition:
+def _lay_out_pairs(node: UOp, first: Sharding, placements: Sequence[Placement]) -> Partition:
     """Keep the two parts of each complex number on one device."""
     return (
-        _lay_out_whole(node, first) if first.axis == len(node.shape) else Partition(first, (first,))
+        _lay_out_whole(node, first, placements)
+        if first.axis == len(node.shape)
+        else Partition(first, (first,))
     )
 
 
-def _lay_out_gather(node: UOp, first: Sharding) -> Partition:
+def _lay_out_gather(node: UOp, first: Sharding, placements: Sequence[Placement]) -> Partition:
     """Shard along an axis of the source other than the gathered one, or along the indices."""
-    source, indices = (s.placement for s in node.src)
+    source, indices = placements
     axis, n_axes = node.arg, len(node.src[1].shape)
     replicated = first.replicated
     # An axis that is not gathered: each device gathers in its own part, without a transfer.
@@ -274,11 +352,11 @@ def _lay_out_gather(node: UOp, first: Sharding) -> Partition:
     return Partition(replicated, (replicated, replicated))
 
 
-def _lay_out_scatter(node: UOp, first: Sharding) -> Partition:
+def _lay_out_scatter(node: UOp, first: Sharding, placements: Sequence[Placement]) -> Partition:
     """Shard along an axis other than the scattered one. Sums to zeros are sharded along the indices
     too: each device then sums its share of the whole result.
     """
-    value, indices, base = (s.placement for s in node.src)
+    value, indices, base = placements
     axis, n_axes = node.arg.axis, len(node.src[1].shape)
     replicated = first.replicated
     # An axis of the rows: each device writes to its own part, without a transfer.
@@ -299,7 +377,7 @@ def _lay_out_scatter(node: UOp, first: Sharding) -> Partition:
     return Partition(replicated, (replicated, replicated, replicated))
 
 
-_RULES: Final[dict[Op, Callable[[UOp, Sharding], Partition]]] = {
+_RULES: Final[dict[Op, _Rule]] = {
     **dict.fromkeys(
         (Op.CONTIGUOUS, Op.CHECK, Op.AFTER, Op.CONTROL_DEPENDENCY, Op.AS_REAL, *MARKS),
         _lay_out_first,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from svod_dtype import DType
-from svod_ir import Op, Sharding, UOp, make_empty, make_shrink
+from svod_ir import MeshLayout, Op, Sharding, UOp, make_empty, make_shrink
 from svod_ir.build import make_copy
 from svod_ir.placement import is_file
 from svod_tensor._data import copy_to_device
@@ -44,6 +44,10 @@ def iter_shards(nodes: Iterable[UOp]) -> Iterable[UOp]:
 
 def spread(node: UOp, sharding: Sharding) -> tuple[UOp, ...]:
     """The shards of `node` under `sharding`."""
+    if sharding.layout is not None:
+        if node.placement != sharding:
+            node = UOp(Op.RESHARD, node.dtype, (node,), sharding.layout)
+        return (UOp(Op.MSELECT, node.dtype, (node,), 0),)
     shards = [_make_shard(node, sharding, index) for index in range(len(sharding.devices))]
     # A replicated shard must be a copy: writes to it must not be visible in `node`.
     return tuple(
@@ -55,7 +59,7 @@ def place_like(node: UOp, other: UOp) -> UOp:
     """`node`, which has no device, placed like `other`, which has the same shape."""
     placement = other.placement
     if isinstance(placement, Sharding):
-        return join_shards(spread(node, placement), placement.axis)
+        return join_shards(spread(node, placement), placement.arrangement)
     return node if placement is None or is_file(placement) else copy_to_device(node, placement)
 
 
@@ -65,20 +69,25 @@ def move_like(node: UOp, other: UOp) -> UOp:
     if node.placement is None or placement is None or is_file(placement):
         return node
     if isinstance(placement, Sharding):
-        return join_shards(spread(node, placement.replicated), None)
+        whole = placement.replicated
+        return join_shards(spread(node, whole), whole.arrangement)
     return copy_to_device(node, placement)
 
 
-def join_shards(shards: Sequence[UOp], axis: int | None) -> UOp:
-    """The tensor with these shards."""
+def join_shards(shards: Sequence[UOp], arrangement: int | MeshLayout | None) -> UOp:
+    """The tensor with these shards, arranged as `Sharding.arrangement` says."""
     dtype = shards[0].dtype
-    return UOp(Op.MULTI, dtype, (UOp(Op.MSTACK, dtype, tuple(shards)),), axis)
+    return UOp(Op.MULTI, dtype, (UOp(Op.MSTACK, dtype, tuple(shards)),), arrangement)
 
 
 def join_like(node: UOp, shards: Sequence[UOp]) -> UOp:
     """The tensor with these shards, placed like `node`."""
     placement = node.placement
-    return join_shards(shards, placement.axis) if isinstance(placement, Sharding) else shards[0]
+    return (
+        join_shards(shards, placement.arrangement)
+        if isinstance(placement, Sharding)
+        else shards[0]
+    )
 
 
 def _make_shard(node: UOp, sharding: Sharding, index: int) -> UOp:

@@ -28,6 +28,7 @@ _READS: Final = frozenset(
         Op.AFTER,
         Op.SCATTER,
         Op.MULTI,
+        Op.RESHARD,
         Op.MSELECT,
         Op.ALLREDUCE,
         Op.CUSTOM_FUNCTION,

@@ -171,7 +171,7 @@ def make_view(form: UOp, by_param: Mapping[UOp, UOp | None]) -> UOp | None:
     if not isinstance(placement, Sharding):
         return known[0]
     # Each replica was read by its own device, so the cotangent is the sum over all of them.
-    if placement.axis is None:
+    if placement.is_replicated:
         total = known[0]
         for view in known[1:]:
             total = make_alu(Op.ADD, total, make_copy(view, placement.devices[0]))

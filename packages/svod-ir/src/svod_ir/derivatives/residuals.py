@@ -33,6 +33,7 @@ _KEPT: Final = frozenset(
         Op.SCATTER,
         Op.COPY,
         Op.ALLREDUCE,
+        Op.RESHARD,
         Op.CUSTOM_FUNCTION,
         Op.AFTER,
     }

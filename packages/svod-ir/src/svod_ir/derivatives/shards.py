@@ -21,9 +21,10 @@ def _list_shards(node: UOp) -> Sequence[UOp]:
 def _reverse_multi(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
     placement = node.placement
     assert isinstance(placement, Sharding)
-    if placement.axis is None:
+    if placement.is_replicated:
         # The tensor is replicated: the whole cotangent goes to the first replica.
-        return [make_copy(cotangent, placement.devices[0]), *[None] * (len(wanted) - 1)]
+        first, *_ = _split(cotangent, placement)
+        return [first, *[None] * (len(wanted) - 1)]
     return list(_split(cotangent, placement))
 
 
@@ -37,6 +38,8 @@ def _forward_multi(node: UOp, tangents: Parts) -> UOp | None:
 
 def spread_cotangent(cotangent: UOp, placement: Sharding) -> UOp:
     """Distribute a cotangent to devices, as the sharding `placement` says."""
+    if placement.layout is not None:
+        return UOp(Op.RESHARD, cotangent.dtype, (cotangent,), placement.layout)
     shards = _split(cotangent, placement)
     return UOp(
         Op.MULTI, cotangent.dtype, (UOp(Op.MSTACK, cotangent.dtype, shards),), placement.axis
@@ -44,6 +47,9 @@ def spread_cotangent(cotangent: UOp, placement: Sharding) -> UOp:
 
 
 def _split(cotangent: UOp, placement: Sharding) -> tuple[UOp, ...]:
+    if placement.layout is not None:
+        laid_out = spread_cotangent(cotangent, placement)
+        return (UOp(Op.MSELECT, cotangent.dtype, (laid_out,), 0),)
     if placement.axis is None:
         return tuple(make_copy(cotangent, device) for device in placement.devices)
     shape = cotangent.shape

@@ -14,7 +14,7 @@ from svod_ir.derivatives.elementwise import CAST, FUNCTIONS, OPERATORS, WHERE, Z
 from svod_ir.derivatives.gradient import GRADIENT
 from svod_ir.derivatives.loops import LOOP
 from svod_ir.derivatives.memory import AFTER, CONTROL_DEPENDENCY, TRACED
-from svod_ir.derivatives.movement import LINEAR, forward_same_op
+from svod_ir.derivatives.movement import LINEAR, SAME, forward_same_op
 from svod_ir.derivatives.reductions import REDUCE_AXIS, SCAN_AXIS
 from svod_ir.derivatives.rule import Derivative, MultipleDerivative, Parts, Wanted
 from svod_ir.derivatives.scatter import SCATTER
@@ -60,6 +60,7 @@ DERIVATIVES: Final[dict[Op, Derivative | str]] = {
     Op.REDUCE_AXIS: REDUCE_AXIS,
     Op.SCAN_AXIS: SCAN_AXIS,
     Op.MULTI: MULTI,
+    Op.RESHARD: SAME,
     Op.MSTACK: _PART,
     Op.MSELECT: "it is a single shard, which cannot be told from the other shards",
     Op.ALLREDUCE: _INSIDE,

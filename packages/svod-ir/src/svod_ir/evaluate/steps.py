@@ -104,7 +104,7 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
         case Op.BIND:
             return lambda value: value
         # Nodes about devices, memory and derivatives have the value of their operand.
-        case Op.COPY | Op.DETACH | Op.CONTIGUOUS | Op.TRACED:
+        case Op.COPY | Op.DETACH | Op.CONTIGUOUS | Op.TRACED | Op.RESHARD:
             return lambda x: x
         case Op.GRADIENT | Op.CONTROL_DEPENDENCY:
             return lambda x, *_others: x

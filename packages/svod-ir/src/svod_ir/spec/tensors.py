@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from svod_dtype import float32
+from svod_ir._sharding import MeshLayout, Sharding
 from svod_ir.loops import count_results, get_bodies
 from svod_ir.ops import MARKS, MOVEMENT, REDUCTIONS, Op
 from svod_ir.spec.common import Rule, check_integer, check_no_arg, check_same_as_first, check_void
-from svod_ir.uop import UOp
+from svod_ir.uop import SInt, UOp
 
 __all__ = ["TENSOR_RULES"]
 
@@ -131,14 +133,16 @@ def _rule_stack(node: UOp) -> str | None:
 
 
 def _rule_select(node: UOp) -> str | None:
-    stack, index = node.source, node.arg
-    if stack.op is not Op.MSTACK or not isinstance(index, int) or not 0 <= index < len(stack.src):
-        return "MSELECT holds the index of a shard of an MSTACK"
+    placement, index = node.source.placement, node.arg
+    if not isinstance(placement, Sharding) or index not in range(len(placement.devices)):
+        return "MSELECT holds the index of a shard of a sharded value"
     return check_same_as_first(node)
 
 
 def _rule_multi(node: UOp) -> str | None:
     stack, axis = node.source, node.arg
+    if isinstance(axis, MeshLayout):
+        return _find_layout_fault(node, axis)
     if stack.op is not Op.MSTACK or not (axis is None or 0 <= axis < len(stack.shape)):
         return "MULTI takes an MSTACK and holds an axis or None"
     shapes = [
@@ -150,6 +154,30 @@ def _rule_multi(node: UOp) -> str | None:
     if axis is not None and any(not isinstance(s.shape[axis], int) for s in stack.src):
         return "shards have known sizes along the axis of a MULTI"
     return check_same_as_first(node)
+
+
+def _rule_reshard(node: UOp) -> str | None:
+    return check_same_as_first(node) or _find_sizes_fault(node.source.shape, node.arg)
+
+
+def _find_layout_fault(node: UOp, layout: MeshLayout) -> str | None:
+    if node.source.op is not Op.MSTACK or len(node.source.src) != 1:
+        return "a MULTI over a mesh takes an MSTACK of the shard of this process"
+    shape = node.source.shape
+    for axis, sizes, index in zip(layout.axes, layout.sizes, layout.mesh.position, strict=True):
+        if axis is not None and (axis >= len(shape) or shape[axis] != sizes[index]):
+            return "the shard of a MULTI has the size that its layout states for this process"
+    return check_same_as_first(node)
+
+
+def _find_sizes_fault(shape: Sequence[SInt], layout: MeshLayout) -> str | None:
+    split = [a for a in layout.axes if a is not None]
+    if len(set(split)) < len(split):
+        return "each axis of a tensor is split along one axis of a mesh"
+    for axis, sizes in zip(layout.axes, layout.sizes, strict=True):
+        if axis is not None and (axis >= len(shape) or sum(sizes) != shape[axis]):
+            return "the parts of a RESHARD make up the axis that they split"
+    return None
 
 
 def _rule_all_reduce(node: UOp) -> str | None:
@@ -191,6 +219,7 @@ TENSOR_RULES: Final[dict[Op, Rule]] = {
     Op.MSTACK: _rule_stack,
     Op.MSELECT: _rule_select,
     Op.MULTI: _rule_multi,
+    Op.RESHARD: _rule_reshard,
     Op.ALLREDUCE: _rule_all_reduce,
     Op.REDUCE_AXIS: _rule_reduce_axis,
     Op.SCATTER: _rule_scatter,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from svod_dtype import AddressSpace, DType, cast_value, find_dtype
+from svod_ir._sharding import Mesh, MeshLayout
 from svod_ir.args import GradientRule, KernelInfo, Mark, Opt, OptOp, RepeatArg
 from svod_ir.ops import ARG_TYPES, AxisType, Op
 from svod_ir.target import TensorCore
@@ -210,6 +211,31 @@ def _axes(value: object) -> tuple[int, ...]:
     return tuple(_int(v) for v in _tuple(value))
 
 
+def _mesh(value: object) -> Mesh:
+    names, sizes, position, device, transport = _tuple(value)
+    return Mesh(
+        tuple(map(_text, _tuple(names))),
+        _axes(sizes),
+        _axes(position),
+        _text(device),
+        _text(transport),
+    )
+
+
+def _layout_axes(value: object) -> tuple[int | None, ...]:
+    return tuple(map(_or_none(_int), _tuple(value)))
+
+
+def _parts(value: object) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(_axes, _tuple(value)))
+
+
+def _arrangement(_: DType, values: Values) -> int | MeshLayout:
+    if len(values) == 1:
+        return _int(values[0])
+    return MeshLayout(*_fields(values, *_FIELDS[Op.RESHARD]))
+
+
 _FIELDS: Final[dict[Op, tuple[Callable[[object], Any], ...]]] = {
     Op.DEFINE_VAR: (_text, _int, _int),
     Op.RANGE: (_int, _axis_type),
@@ -225,6 +251,7 @@ _FIELDS: Final[dict[Op, tuple[Callable[[object], Any], ...]]] = {
     Op.SCAN_AXIS: (_op, _int),
     Op.SCATTER: (_int, _or_none(_op)),
     Op.ALLREDUCE: (_op, _text),
+    Op.RESHARD: (_mesh, _layout_axes, _parts),
     Op.CHECK: (_text, _or_none(_int), _or_none(_int)),
     Op.GRADIENT: (lambda value: GradientRule(_text(value)), _parameters, _int),
 }
@@ -248,7 +275,7 @@ _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.PERMUTE: _ints,
     Op.FLIP: _flags,
     Op.GATHER: _decode_single(_int),
-    Op.MULTI: _decode_single(_int),
+    Op.MULTI: _arrangement,
     Op.REDUCE: _decode_single(_op),
     Op.SCAN: _decode_single(_op),
     Op.CARRY: _decode_single(_int),

@@ -14,6 +14,11 @@ resharded: sliced if it is replicated, else concatenated from copies of other de
 Results are replaced by their shards, in the order of the devices; shards without elements are left
 out.
 
+On a mesh, only the shard of this process is written, and what needs other shards is a collective
+(`mesh_collectives`), a custom function that all processes call in the same order:
+
+    REDUCE_AXIS(MULTI(MSTACK(x0), layout), (0,))    CUSTOM_FUNCTION[mesh.reduce](REDUCE_AXIS(x0, (0,)))
+
 A LOOP or SWITCH takes the shards of its operands, each as an operand of its own, and has a RESULT
 for each shard:
 
@@ -23,6 +28,7 @@ for each shard:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 from svod_ir import (
@@ -55,6 +61,7 @@ from svod_ir.loops import (
 from svod_ir.ops import ELEMENTWISE
 from svod_ir.origins import make_images, propagate_labels
 from svod_ir.placement import Placement, lay_out
+from svod_schedule.rangeify.mesh_collectives import Collectives, narrow
 
 __all__ = ["shard_values"]
 
@@ -65,10 +72,14 @@ def shard_values(sink: UOp) -> UOp:
     """Replace the MULTI nodes of `sink` by their shards, so that each node is on one device, or on
     none.
     """
-    if not any(node.op is Op.MULTI or node.op is Op.MSELECT for node in iter_nodes(sink)):
+    if not any(node.op in _SHARDED for node in iter_nodes(sink)):
         return sink
     writer = _Writer(sink)
-    return sink.with_src(tuple(s for operand in sink.src for s in writer.iter_results(operand)))
+    results = [s for operand in sink.src for s in writer.iter_results(operand)]
+    return sink.with_src(writer.collectives.keep(results))
+
+
+_SHARDED: Final = frozenset({Op.MULTI, Op.MSELECT, Op.RESHARD})
 
 
 class _Writer:
@@ -76,6 +87,7 @@ class _Writer:
         self.plain = make_images()
         self.shards: dict[UOp, Shards] = {}
         self.placed: dict[UOp, UOp] = {}
+        self.collectives = Collectives()
         for node in sink.toposort():
             self.visit(node)
 
@@ -89,6 +101,8 @@ class _Writer:
     def _write(self, node: UOp, placement: Placement) -> None:
         if node.op is Op.MULTI:
             self.shards[node] = self._operands(node.source)
+        elif node.op is Op.MSELECT and node.source in self.shards:
+            self.plain[node] = self.shards[node.source][node.arg]
         elif node.op is Op.MSELECT:
             self.plain[node] = self._operands(node.source)[node.arg]
         elif get_bodies(node):
@@ -105,8 +119,10 @@ class _Writer:
         elif node.op is Op.COPY and node.source in self.shards:
             # A copy of a sharded value to one device gathers the shards there: a sharding over one
             # device.
-            source = node.source
-            self.plain[node] = self._fetch(source, source.placement, Sharding((node.arg,)), 0)
+            source, have = node.source, node.source.placement
+            assert isinstance(have, Sharding)
+            want = Sharding((node.arg,)) if have.layout is None else have.replicated
+            self.plain[node] = make_copy(self._fetch(source, have, want, 0), node.arg)
         elif isinstance(placement, Sharding) and node.op is not Op.MSTACK:
             self.shards[node] = self._split(node, placement)
         elif node.op is not Op.SINK:
@@ -132,6 +148,12 @@ class _Writer:
             )
             for position in range(len(placement.devices))
         ]
+        if node.op is Op.RESHARD:
+            return tuple(shards[0] for shards in operands)
+        if placement.layout is not None:
+            reduced = self._reduce_on_mesh(node, placement, layout.operands, operands[0])
+            if reduced is not None:
+                return (reduced,)
         if node.op is Op.REDUCE_AXIS:
             return _reduce(node, layout.operands[0], operands)
         if node.op is Op.SCATTER:
@@ -148,6 +170,52 @@ class _Writer:
             )
         return tuple(_rebuild(node, shards) for shards in operands)
 
+    def _reduce_on_mesh(
+        self,
+        node: UOp,
+        placement: Sharding,
+        wanted: Sequence[Sharding | None],
+        operands: Shards,
+    ) -> UOp | None:
+        """The result of a node that combines shards of other processes, or None."""
+        own = wanted[0]
+        if own is None or own.layout is None or placement.layout is None:
+            return None
+        layout = own.layout
+        match node.op:
+            case Op.REDUCE_AXIS:
+                op, axes = node.arg
+                part = make_reduce_axis(operands[0], op, axes)
+                along = [m for m, axis in enumerate(layout.axes) if axis in axes]
+            case Op.SCATTER:
+                op, part = Op.ADD, _rebuild(node, operands)
+                end = node.arg.axis + len(node.position.shape)
+                along = [
+                    m
+                    for m, axis in enumerate(layout.axes)
+                    if axis is not None and node.arg.axis <= axis < end
+                ]
+            case Op.FLIP:
+                # Each process flips its part; the parts then change places.
+                part = make_flip(operands[0], node.arg)
+                return self.collectives.mirror(part, layout, node.arg)
+            case Op.SHRINK:
+                return self._shrink_on_mesh(node, operands[0], own, placement)
+            case _:
+                return None
+        return self.collectives.reduce(part, op, layout.mesh, along)
+
+    def _shrink_on_mesh(self, node: UOp, x: UOp, own: Sharding, result: Sharding) -> UOp:
+        """Slice each part; where few elements are left, all processes get all of them."""
+        assert own.layout is not None and result.layout is not None
+        x = _shrink(node, x, own, result, 0)
+        layouts = zip(own.layout.axes, own.layout.sizes, result.layout.axes, strict=True)
+        for mesh_axis, (axis, sizes, new_axis) in enumerate(layouts):
+            if axis is not None and new_axis is None:
+                kept = _list_kept(sizes, *_pairs(node)[axis])
+                x = self.collectives.gather(x, own.layout.mesh, mesh_axis, axis, kept)
+        return x
+
     def _write_bodies(self, node: UOp) -> UOp:
         """Write a LOOP or SWITCH with the shards of its operands."""
         self.placed[node] = node = self._place_operands(node)
@@ -158,7 +226,9 @@ class _Writer:
         device = next(
             (p.devices[0] for s in node.src[1:] if isinstance(p := s.placement, Sharding)), None
         )
-        written = map_bodies(node, lambda body: _write_body(body, placements, device))
+        outer = self.collectives
+        n_before = outer.count
+        written = map_bodies(node, lambda body: _write_body(body, placements, device, outer))
         if node.op is Op.LOOP:
             # Each shard is a carry or slice of its own, so the counts grow with the devices.
             n_carried, end_sliced = node.arg.n_carried, node.arg.n_carried + node.arg.n_sliced
@@ -168,7 +238,14 @@ class _Writer:
             )
             written = written.with_arg(written.arg._replace(n_carried=n_carried, n_sliced=n_sliced))
         control, *_ = self._expand(node.count if node.op is Op.LOOP else node.choice)
-        return written.with_src((control, *(shard for shards in operands for shard in shards)))
+        inputs = tuple(shard for shards in operands for shard in shards)
+        if outer.count > n_before:
+            # Its collectives come after those before it.
+            inputs = outer.order_after(inputs)
+        loop = written.with_src((control, *inputs))
+        if outer.count > n_before:
+            outer.last = make_results(loop)[0]
+        return loop
 
     def _place_operands(self, node: UOp) -> UOp:
         """Copy the operands of a LOOP or SWITCH that have no device to the devices that need them.
@@ -293,6 +370,8 @@ class _Writer:
         shards = self.shards[node]
         if have == want:
             return shards[position]
+        if have.layout is not None and want.layout is not None:
+            return self.collectives.reshard(node, shards[0], have.layout, want.layout)
         if have.axis is None:
             # The replica on the same device, if there is one, is read without a transfer.
             own = have.devices.index(device) if device in have.devices else 0
@@ -355,14 +434,17 @@ def _count_devices(placement: Placement) -> int:
     return len(placement.devices) if isinstance(placement, Sharding) else 1
 
 
-def _write_body(body: UOp, placements: Sequence[Placement], device: str | None) -> UOp:
+def _write_body(
+    body: UOp, placements: Sequence[Placement], device: str | None, outer: Collectives
+) -> UOp:
     """Write a body with shards. Values without a placement are computed on `device`."""
     writer = _Writer(body)
     values: list[UOp] = []
     for x, placement in zip(body.src, placements, strict=True):
         devices = placement.devices if isinstance(placement, Sharding) else (placement or device,)
         values += map(_copy_if_unplaced, writer.fetch_all(x, placement), devices)
-    return body.with_src(tuple(values))
+    outer.count += writer.collectives.count
+    return body.with_src(writer.collectives.keep(values))
 
 
 def _copy_if_unplaced(x: UOp, device: str | None) -> UOp:
@@ -379,7 +461,9 @@ def _rebuild(node: UOp, operands: Shards) -> UOp:
 
 def _cut(x: UOp, want: Sharding, position: int) -> UOp:
     """Slice shard `position` out of a whole tensor."""
-    return x if want.axis is None else _narrow(x, want.axis, *want.bounds(position))
+    for cut in want.cuts(position):
+        x = narrow(x, cut.axis, cut.begin, cut.end)
+    return x
 
 
 def _overlap(shard: UOp, have: Sharding, want: Sharding, source: int, position: int) -> UOp:
@@ -390,11 +474,7 @@ def _overlap(shard: UOp, have: Sharding, want: Sharding, source: int, position: 
     first, last = have.bounds(source)
     begin, end = want.bounds(position)
     low = min(max(begin, first), last)
-    return _narrow(shard, have.axis, low - first, max(low, min(end, last)) - first)
-
-
-def _narrow(x: UOp, axis: int, begin: int, end: int) -> UOp:
-    return make_shrink(x, [(begin, end) if a == axis else (0, s) for a, s in enumerate(x.shape)])
+    return narrow(shard, have.axis, low - first, max(low, min(end, last)) - first)
 
 
 def _reduce(node: UOp, own: Sharding | None, operands: Sequence[Shards]) -> Shards:
@@ -430,12 +510,12 @@ def _flip(node: UOp, own: Sharding | None, operands: Sequence[Shards]) -> Shards
 
 def _reshape(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
     """RESHAPE -> RESHAPE to the size of the shard."""
-    return make_reshape(x, _shard_shape(node, result, position))
+    return make_reshape(x, result.shard_shape(node.shape, position))
 
 
 def _expand(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
     """EXPAND -> EXPAND to the size of the shard."""
-    return make_expand(x, _shard_shape(node, result, position))
+    return make_expand(x, result.shard_shape(node.shape, position))
 
 
 def _permute(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
@@ -446,33 +526,32 @@ def _permute(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) 
 def _pad(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
     """PAD of the sharded axis -> PAD of the first shard in front, and of the last one behind."""
     pairs = _pairs(node)
-    if own.axis is not None:
-        before, after = pairs[own.axis]
-        is_last = position == len(own.devices) - 1
-        pairs[own.axis] = (before if position == 0 else 0, after if is_last else 0)
+    for cut in own.cuts(position):
+        before, after = pairs[cut.axis]
+        pairs[cut.axis] = (before if cut.is_first else 0, after if cut.is_last else 0)
     return make_pad(x, pairs)
 
 
 def _shrink(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
     """SHRINK of the sharded axis -> SHRINK of each shard to its overlap with the bounds."""
     pairs = _pairs(node)
-    if own.axis is not None:
-        first, last = own.bounds(position)
-        begin, end = pairs[own.axis]
+    for cut in own.cuts(position):
+        begin, end = pairs[cut.axis]
         assert isinstance(begin, int) and isinstance(end, int)
-        low = min(max(begin, first), last)
-        pairs[own.axis] = (low - first, max(low, min(end, last)) - first)
+        low = min(max(begin, cut.begin), cut.end)
+        pairs[cut.axis] = (low - cut.begin, max(low, min(end, cut.end)) - cut.begin)
     return make_shrink(x, pairs)
+
+
+def _list_kept(sizes: Sequence[int], begin: SInt, end: SInt) -> tuple[int, ...]:
+    """How many elements of each part lie between two bounds."""
+    assert isinstance(begin, int) and isinstance(end, int)
+    ends = accumulate(sizes)
+    return tuple(max(0, min(end, e) - max(begin, e - s)) for e, s in zip(ends, sizes, strict=True))
 
 
 def _pairs(node: UOp) -> list[tuple[SInt, SInt]]:
     return list(zip(node.sizes[::2], node.sizes[1::2], strict=True))
-
-
-def _shard_shape(node: UOp, result: Sharding, position: int) -> tuple[SInt, ...]:
-    return tuple(
-        result.sizes[position] if a == result.axis else s for a, s in enumerate(node.shape)
-    )
 
 
 _MOVES: Final[dict[Op, Callable[[UOp, UOp, Sharding, Sharding, int], UOp]]] = {

@@ -45,12 +45,12 @@ __all__ = ["split_complex"]
 Pair = tuple[UOp, UOp]
 
 _MOVING: Final = (
-    frozenset({Op.COPY, Op.CONTIGUOUS, Op.MSTACK, Op.MSELECT, Op.MULTI, Op.AFTER})
+    frozenset({Op.COPY, Op.CONTIGUOUS, Op.MSTACK, Op.MSELECT, Op.MULTI, Op.RESHARD, Op.AFTER})
     | MOVEMENT
     | {Op.GATHER}
 )
 """Ops that keep the components interleaved if their operand has them interleaved."""
-_INTERLEAVED: Final = frozenset({Op.CONTIGUOUS, Op.MSTACK, Op.MSELECT, Op.MULTI})
+_INTERLEAVED: Final = frozenset({Op.CONTIGUOUS, Op.MSTACK, Op.MSELECT, Op.MULTI, Op.RESHARD})
 """Ops on memory, which always holds interleaved components."""
 
 

@@ -118,7 +118,7 @@ def _make_placeholder(tensor: Tensor, binds: Mapping[UOp, UOp]) -> Tensor:
         shard if 0 in shard.shape else _make_empty(shard, device, binds)
         for shard, device in zip(shards_of(tensor.uop), sharding.devices, strict=True)
     ]
-    return Tensor.from_uop(join_shards(shards, sharding.axis), owns=True)
+    return Tensor.from_uop(join_shards(shards, sharding.arrangement), owns=True)
 
 
 def _make_empty(like: UOp, device: str, binds: Mapping[UOp, UOp]) -> UOp:

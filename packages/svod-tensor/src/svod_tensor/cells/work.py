@@ -278,7 +278,7 @@ def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Repl
             index += 1
         placement = node.placement
         new = (
-            join_shards(realized, placement.axis)
+            join_shards(realized, placement.arrangement)
             if isinstance(placement, Sharding)
             else realized[0]
         )

@@ -288,6 +288,6 @@ def _gather_first_axis(node: UOp) -> UOp:
     placement = node.placement
     return (
         transfer(node, placement.replicated)
-        if isinstance(placement, Sharding) and placement.axis == 0
+        if isinstance(placement, Sharding) and placement.splits(0)
         else node
     )

@@ -112,6 +112,8 @@ def _describe_placement(node: UOp) -> str:
     placement = node.placement
     if not isinstance(placement, Sharding):
         return placement or DEFAULT_DEVICE
+    if placement.layout is not None:
+        return describe_layout(placement.layout)
     devices = " + ".join(placement.devices)
     return devices if placement.axis is None else f"{devices} along axis {placement.axis}"
 
@@ -122,7 +124,7 @@ def transfer(node: UOp, placement: str | Sharding | None) -> UOp:
         return node
     if isinstance(placement, str):
         return copy_to_device(node, placement)
-    return join_shards(spread(node, placement), placement.axis)
+    return join_shards(spread(node, placement), placement.arrangement)
 
 
 def unbind_shape(node: UOp) -> tuple[SInt, ...]:

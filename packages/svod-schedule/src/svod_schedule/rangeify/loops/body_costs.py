@@ -22,6 +22,7 @@ _ALWAYS_EXPENSIVE: Final = frozenset(
         Op.COPY,
         Op.CONTIGUOUS,
         Op.ALLREDUCE,
+        Op.RESHARD,
     }
 )
 _CONSTANT_OPS: Final = MOVEMENT | {Op.CONST, Op.IOTA, Op.COPY}

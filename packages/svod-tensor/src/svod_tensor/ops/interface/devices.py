@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from svod_dtype import DType, UnknownDTypeError, to_dtype
-from svod_ir import OperandError, Sharding
+from svod_ir import Mesh, Op, OperandError, Sharding, UOp
 from svod_ir.placement import split_evenly
 from svod_tensor._data import copy_to_device
 from svod_tensor._shapes import concrete_shape, normalize_axis
@@ -84,16 +84,26 @@ def to_device(x: Tensor, device: str, /, *, stream: object = None) -> Tensor:
 @operation(
     test="test_sharding.py::test_a_sharded_program_agrees_with_the_reference", is_function=False
 )
-def shard(x: Tensor, /, devices: Sequence[str], axis: int | None = None) -> Tensor:
+def shard(
+    x: Tensor,
+    /,
+    devices: Sequence[str] | Mesh,
+    axis: int | Mapping[str, int] | None = None,
+) -> Tensor:
     """Shard this tensor over several devices, each of which computes its shard of the results.
+
+    Over a mesh of processes, each process keeps its own part: `x.shard(mesh, {"data": 0})` splits
+    the first axis over the processes along `data`, and replicates it along the other axes of the
+    mesh. All processes call this with the same tensor.
 
     Sharded tensors support the same operations, with the same values; `.to(device)` and reading
     values gather the shards. All operands must be on the same devices.
 
     Args:
-        devices: devices of the shards, in order.
+        devices: devices of the shards, in order, or the mesh.
         axis: the axis to split, the first shards larger by one if the size is not divisible; by
-            default the tensor is replicated on each device.
+            default the tensor is replicated on each device. For a mesh, the axis of the tensor
+            that each named axis of the mesh splits.
 
     Example:
         >>> from svod_tensor import Tensor
@@ -103,13 +113,18 @@ def shard(x: Tensor, /, devices: Sequence[str], axis: int | None = None) -> Tens
         [[21.0], [43.0]]
 
     Raises:
-        ShardError: if `devices` is empty or has duplicates.
+        ShardError: if `devices` is empty or has duplicates, or a mesh has no such axis, or more
+            positions along it than there are elements.
         AxisError: if `axis` is out of bounds.
         SymbolicShapeError: if the size of the axis is symbolic.
         UnknownDeviceError: if no installed backend provides a device.
     """
     from svod_tensor import _storage as storage
 
+    if isinstance(devices, Mesh):
+        return _shard_on_mesh(x, devices, axis)
+    if isinstance(axis, Mapping):
+        raise ShardError(devices=tuple(devices), problem="named axes are axes of a mesh")
     names = tuple(
         storage.check_device(d) for d in ([devices] if isinstance(devices, str) else devices)
     )
@@ -128,6 +143,30 @@ def shard(x: Tensor, /, devices: Sequence[str], axis: int | None = None) -> Tens
         if sharding == x.sharding
         else x.from_uop(join_shards(spread(x.uop, sharding), axis))
     )
+
+
+def _shard_on_mesh(x: Tensor, mesh: Mesh, axes: int | Mapping[str, int] | None) -> Tensor:
+    if axes is not None and not isinstance(axes, Mapping):
+        if len(mesh.names) != 1:
+            raise ShardError(devices=mesh.names, problem="the mesh has several axes: name one")
+        axes = {mesh.names[0]: axes}
+    axes = {name: normalize_axis("shard", axis, x.ndim) for name, axis in (axes or {}).items()}
+    unknown = [name for name in axes if name not in mesh.names]
+    if unknown or len(set(axes.values())) < len(axes):
+        problem = (
+            f"the mesh has no axis {unknown[0]!r}"
+            if unknown
+            else "two axes of the mesh split one axis of the tensor"
+        )
+        raise ShardError(devices=mesh.names, problem=problem)
+    for name, axis in axes.items():
+        (size,) = concrete_shape("shard", x.shape[axis : axis + 1])
+        n_parts = mesh.sizes[mesh.names.index(name)]
+        # Each process has a part of each tensor, so that all of them take the same steps.
+        if size < n_parts:
+            problem = f"{size} elements along axis {axis} are fewer than {n_parts} processes"
+            raise ShardError(devices=mesh.names, problem=problem)
+    return x.from_uop(UOp(Op.RESHARD, x.dtype, (x.uop,), mesh.lay_out(axes, x.shape)))
 
 
 @operation(test="test_sharding.py::test_one_device_needs_no_shards", is_function=False)

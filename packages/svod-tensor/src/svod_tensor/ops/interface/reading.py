@@ -260,6 +260,9 @@ def host_array(x: Tensor) -> NDArray[np.generic]:
         return element
     if x.sharding is not None:
         x.realize()
+        if x.sharding.layout is not None and not x.sharding.is_replicated:
+            # All processes read, so that each gets the parts of the others.
+            return host_array(x.to(x.sharding.devices[0]))
         # Each shard is copied from its device, without a gathering on one of them.
         arrays = [host_array(shard) for shard in x.shards()]
         return arrays[0] if x.sharding.axis is None else np.concatenate(arrays, x.sharding.axis)

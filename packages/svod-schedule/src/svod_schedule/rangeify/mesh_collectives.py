@@ -1,0 +1,214 @@
+"""Collectives of a mesh: custom functions in which the processes of a mesh exchange shards.
+
+    reduce.add(x)           the sum of x over the processes along axes of the mesh, in each of them
+    gather(x)               the shards of all, joined along an axis
+    exchange(x)             shards along one axis instead of along another
+    halo(below, above)      the elements of neighbours that a larger or shifted shard needs
+    mirror(x)               the shard of the opposite process, for a flip
+
+The kind of a custom function is the transport of the mesh and one of these names, such as
+`mpi.gather`. Its numbers begin with its number in the program and a mask of the axes of the mesh.
+
+All processes have to call the same collectives in the same order, also where the shard of one needs
+a value less: each call therefore reads the result of the one before, and a result of the graph
+depends on the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from svod_dtype import int64, uint8
+from svod_ir import Mesh, MeshLayout, Op, SInt, UOp, make_concat, make_shrink
+from svod_ir.build import make_copy
+from svod_ir.custom_function import ArraySpec, make_custom_function
+
+__all__ = ["Collectives", "narrow"]
+
+
+class Collectives:
+    """The collectives of one graph or body, in order.
+
+    Attributes:
+        count: the number of collectives so far, with those of nested bodies.
+        last: the last one, or a result of the loop that it is in; None if there is none yet.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last: UOp | None = None
+        self._resharded: dict[tuple[UOp, MeshLayout], UOp] = {}
+
+    def keep(self, values: Sequence[UOp]) -> tuple[UOp, ...]:
+        """`values`, which depend on all collectives."""
+        return tuple(values) if self.last in values else self.order_after(values)
+
+    def order_after(self, values: Sequence[UOp]) -> tuple[UOp, ...]:
+        """`values`, the first of which depends on the collectives so far."""
+        if self.last is None:
+            return tuple(values)
+        first, *others = values
+        return (UOp(Op.CONTROL_DEPENDENCY, first.dtype, (first, self.last)), *others)
+
+    def reduce(self, x: UOp, op: Op, mesh: Mesh, along: Iterable[int]) -> UOp:
+        """`x` combined with those of the other processes along axes of the mesh."""
+        along = [m for m in along if mesh.sizes[m] > 1]
+        if not along or 0 in x.shape:
+            return x
+        spec = ArraySpec(x.dtype, x.shape)
+        return self._call(mesh, f"reduce.{op.name.lower()}", along, spec, [x], ())
+
+    def reshard(self, node: UOp, x: UOp, have: MeshLayout, want: MeshLayout) -> UOp:
+        """The shard of `node` in the layout `want`, from its shard `x` in the layout `have`."""
+        key = node, want
+        if key not in self._resharded:
+            self._resharded[key] = self._reshard(x, have, want)
+        return self._resharded[key]
+
+    def _reshard(self, x: UOp, have: MeshLayout, want: MeshLayout) -> UOp:
+        while have != want:
+            mesh_axis, axis, sizes = _choose_step(have, want)
+            x = self._move(x, have, mesh_axis, axis, sizes)
+            have = have.with_axis(mesh_axis, axis, sizes)
+        return x
+
+    def _move(
+        self, x: UOp, have: MeshLayout, mesh_axis: int, axis: int | None, sizes: tuple[int, ...]
+    ) -> UOp:
+        """Split another axis of `x`, or the same one in other parts, along an axis of the mesh."""
+        mesh, old_axis, old_sizes = have.mesh, have.axes[mesh_axis], have.sizes[mesh_axis]
+        index = mesh.position[mesh_axis]
+        if old_axis is None:
+            assert axis is not None
+            begin = sum(sizes[:index])
+            return narrow(x, axis, begin, begin + sizes[index])
+        if axis is None:
+            return self.gather(x, mesh, mesh_axis, old_axis, old_sizes)
+        if axis == old_axis:
+            return self._move_bounds(x, have, mesh_axis, sizes)
+        shape = list(x.shape)
+        shape[old_axis], shape[axis] = sum(old_sizes), sizes[index]
+        numbers = (old_axis, axis, *old_sizes, *sizes)
+        return self._call(
+            mesh, "exchange", [mesh_axis], ArraySpec(x.dtype, tuple(shape)), [x], numbers
+        )
+
+    def gather(
+        self, x: UOp, mesh: Mesh, mesh_axis: int, axis: int, sizes: tuple[int, ...]
+    ) -> UOp:
+        """All parts of an axis, of `sizes`, of which `x` is the one of this process."""
+        if mesh.sizes[mesh_axis] == 1:
+            return x
+        shape = list(x.shape)
+        shape[axis] = sum(sizes)
+        inputs = [] if 0 in x.shape else [x]
+        spec = ArraySpec(x.dtype, tuple(shape))
+        return self._call(mesh, "gather", [mesh_axis], spec, inputs, (axis, *sizes))
+
+    def _move_bounds(
+        self, x: UOp, have: MeshLayout, mesh_axis: int, sizes: tuple[int, ...]
+    ) -> UOp:
+        """Other bounds along the axis that is split: only elements that are missing are sent."""
+        mesh, axis, old_sizes = have.mesh, have.axes[mesh_axis], have.sizes[mesh_axis]
+        assert axis is not None
+        index = mesh.position[mesh_axis]
+        old, new = _bounds(old_sizes), _bounds(sizes)
+        (begin, end), (first, last) = old[index], new[index]
+        below = max(min(last, begin) - first, 0)
+        above = max(last - max(first, end), 0)
+        sent = [
+            _hull(_overlap(old[index], other) for other in new[:index]),
+            _hull(_overlap(old[index], other) for other in new[index + 1 :]),
+        ]
+        inputs = [narrow(x, axis, low - begin, high - begin) for low, high in sent if low < high]
+        low, high = _overlap(old[index], new[index])
+        own = narrow(x, axis, low - begin, high - begin)
+        if not (inputs or below or above):
+            # The other processes count this collective too.
+            self.count += 1
+            return own
+        shape = list(x.shape)
+        shape[axis] = below + above
+        spec = ArraySpec(x.dtype, tuple(shape)) if below + above else ArraySpec(uint8, (1,))
+        numbers = (axis, *old_sizes, *sizes)
+        received = self._call(mesh, "halo", [mesh_axis], spec, inputs, numbers)
+        parts = [own] if low < high else []
+        if below:
+            parts.insert(0, narrow(received, axis, 0, below))
+        if above:
+            parts.append(narrow(received, axis, below, below + above))
+        return make_concat(parts, axis)
+
+    def mirror(self, x: UOp, layout: MeshLayout, flags: Sequence[bool]) -> UOp:
+        """The shard of the process at the opposite position, along each flipped axis."""
+        for mesh_axis, axis in enumerate(layout.axes):
+            if axis is None or not flags[axis]:
+                continue
+            sizes = layout.sizes[mesh_axis]
+            shape = list(x.shape)
+            shape[axis] = sizes[-1 - layout.mesh.position[mesh_axis]]
+            spec = ArraySpec(x.dtype, tuple(shape))
+            x = self._call(layout.mesh, "mirror", [mesh_axis], spec, [x], ())
+        return x
+
+    def _call(
+        self,
+        mesh: Mesh,
+        name: str,
+        along: Sequence[int],
+        output: ArraySpec,
+        inputs: Sequence[UOp],
+        numbers: Sequence[int],
+    ) -> UOp:
+        # The function reads memory, and a value that depends on none has no device yet.
+        arrays = [
+            UOp(Op.CONTIGUOUS, x.dtype, (x if x.placement else make_copy(x, mesh.device),))
+            for x in inputs
+        ]
+        mask = sum(1 << mesh_axis for mesh_axis in along)
+        scalars = [UOp.const(int64, n) for n in (self.count, mask, *numbers)]
+        before = [] if self.last is None else [self.last]
+        called = make_custom_function(
+            f"{mesh.transport}.{name}", [output], [*arrays, *before], scalars
+        )
+        self.count += 1
+        self.last = called
+        return called
+
+
+def _choose_step(
+    have: MeshLayout, want: MeshLayout
+) -> tuple[int, int | None, tuple[int, ...]]:
+    """An axis of the mesh whose layout changes next, the axis that it then splits, and the parts."""
+    steps: list[tuple[int, int]] = []
+    for m, (old, axis) in enumerate(zip(have.axes, want.axes, strict=True)):
+        if (old, have.sizes[m]) == (axis, want.sizes[m]):
+            continue
+        is_free = axis is None or axis not in have.axes[:m] + have.axes[m + 1 :]
+        # A slice sends nothing and leaves less to send; to gather leaves more.
+        if is_free:
+            steps.append((0 if old is None else 2 if axis is None else 1, m))
+        elif old is not None:
+            steps.append((3, m))
+    cost, m = min(steps)
+    return (m, None, ()) if cost == 3 else (m, want.axes[m], want.sizes[m])
+
+
+def narrow(x: UOp, axis: int, begin: SInt, end: SInt) -> UOp:
+    """The elements from `begin` to before `end` along an axis."""
+    return make_shrink(x, [(begin, end) if a == axis else (0, s) for a, s in enumerate(x.shape)])
+
+
+def _bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    ends = [sum(sizes[: n + 1]) for n in range(len(sizes))]
+    return [(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+def _overlap(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    low = max(a[0], b[0])
+    return low, max(low, min(a[1], b[1]))
+
+
+def _hull(intervals: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    known = [(low, high) for low, high in intervals if low < high]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else (0, 0)
