@@ -84,9 +84,7 @@ def join_like(node: UOp, shards: Sequence[UOp]) -> UOp:
     """The tensor with these shards, placed like `node`."""
     placement = node.placement
     return (
-        join_shards(shards, placement.arrangement)
-        if isinstance(placement, Sharding)
-        else shards[0]
+        join_shards(shards, placement.arrangement) if isinstance(placement, Sharding) else shards[0]
     )
 
 

@@ -16,8 +16,7 @@ from svod_tensor import Tensor, register_custom_function
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = ["Mesh", "find_communicator"]
 
@@ -100,7 +99,9 @@ class Mesh(svod_ir.Mesh):
         axes = dict(axes or {})
         for name, axis in axes.items():
             if name not in self.names or not -shard.ndim <= axis < shard.ndim:
-                problem = f"no axis {name!r} of the mesh, or {axis} of a tensor of {shard.ndim} axes"
+                problem = (
+                    f"no axis {name!r} of the mesh, or {axis} of a tensor of {shard.ndim} axes"
+                )
                 raise MeshError(operation="join", problem=problem)
         whole = {name: axis % shard.ndim for name, axis in axes.items()}
         described = _communicators[self.transport].allgather(
@@ -186,7 +187,11 @@ def _list_sizes(
     along = {
         position[mesh_axis]: shape[axis]
         for position, shape, _ in described
-        if all(p == q for m, (p, q) in enumerate(zip(position, mesh.position, strict=True)) if m != mesh_axis)
+        if all(
+            p == q
+            for m, (p, q) in enumerate(zip(position, mesh.position, strict=True))
+            if m != mesh_axis
+        )
     }
     return tuple(along[index] for index in range(mesh.sizes[mesh_axis]))
 
@@ -206,5 +211,3 @@ def _check_parts(
                 f" {own[2]} {tuple(expected)}, with elements"
             )
             raise MeshError(operation="join", problem=problem)
-
-

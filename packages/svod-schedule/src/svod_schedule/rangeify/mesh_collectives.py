@@ -11,7 +11,8 @@ The kind of a custom function is the transport of the mesh and one of these name
 
 All processes have to call the same collectives in the same order, also where the shard of one needs
 a value less: each call therefore reads the result of the one before, and a result of the graph
-depends on the last.
+depends on the last. For that the last is one more result of a graph; in the body of a loop, which has
+as many results as the loop, the first one depends on it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from svod_dtype import int64, uint8
-from svod_ir import Mesh, MeshLayout, Op, SInt, UOp, make_concat, make_shrink
+from svod_ir import (
+    Mesh,
+    MeshLayout,
+    Op,
+    SInt,
+    UOp,
+    make_concat,
+    make_empty,
+    make_reshape,
+    make_shrink,
+)
 from svod_ir.build import make_copy
 from svod_ir.custom_function import ArraySpec, make_custom_function
 
@@ -39,15 +50,14 @@ class Collectives:
         self.last: UOp | None = None
         self._resharded: dict[tuple[UOp, MeshLayout], UOp] = {}
 
-    def keep(self, values: Sequence[UOp]) -> tuple[UOp, ...]:
-        """`values`, which depend on all collectives."""
-        return tuple(values) if self.last in values else self.order_after(values)
-
     def order_after(self, values: Sequence[UOp]) -> tuple[UOp, ...]:
         """`values`, the first of which depends on the collectives so far."""
-        if self.last is None:
+        if self.last is None or self.last in values:
             return tuple(values)
         first, *others = values
+        if first.placement is None:
+            # Nothing depends on what a constant depends on.
+            first = make_copy(first, str(self.last.device))
         return (UOp(Op.CONTROL_DEPENDENCY, first.dtype, (first, self.last)), *others)
 
     def reduce(self, x: UOp, op: Op, mesh: Mesh, along: Iterable[int]) -> UOp:
@@ -93,21 +103,21 @@ class Collectives:
             mesh, "exchange", [mesh_axis], ArraySpec(x.dtype, tuple(shape)), [x], numbers
         )
 
-    def gather(
-        self, x: UOp, mesh: Mesh, mesh_axis: int, axis: int, sizes: tuple[int, ...]
-    ) -> UOp:
+    def gather(self, x: UOp, mesh: Mesh, mesh_axis: int, axis: int, sizes: tuple[int, ...]) -> UOp:
         """All parts of an axis, of `sizes`, of which `x` is the one of this process."""
         if mesh.sizes[mesh_axis] == 1:
             return x
         shape = list(x.shape)
         shape[axis] = sum(sizes)
+        if 0 in shape:
+            # No process along this axis of the mesh has elements.
+            self.count += 1
+            return make_empty(x.dtype, tuple(shape))
         inputs = [] if 0 in x.shape else [x]
         spec = ArraySpec(x.dtype, tuple(shape))
         return self._call(mesh, "gather", [mesh_axis], spec, inputs, (axis, *sizes))
 
-    def _move_bounds(
-        self, x: UOp, have: MeshLayout, mesh_axis: int, sizes: tuple[int, ...]
-    ) -> UOp:
+    def _move_bounds(self, x: UOp, have: MeshLayout, mesh_axis: int, sizes: tuple[int, ...]) -> UOp:
         """Other bounds along the axis that is split: only elements that are missing are sent."""
         mesh, axis, old_sizes = have.mesh, have.axes[mesh_axis], have.sizes[mesh_axis]
         assert axis is not None
@@ -122,22 +132,21 @@ class Collectives:
         ]
         inputs = [narrow(x, axis, low - begin, high - begin) for low, high in sent if low < high]
         low, high = _overlap(old[index], new[index])
-        own = narrow(x, axis, low - begin, high - begin)
+        kept = [narrow(x, axis, low - begin, high - begin)] if low < high else []
         if not (inputs or below or above):
             # The other processes count this collective too.
             self.count += 1
-            return own
+            return kept[0]
         shape = list(x.shape)
         shape[axis] = below + above
         spec = ArraySpec(x.dtype, tuple(shape)) if below + above else ArraySpec(uint8, (1,))
         numbers = (axis, *old_sizes, *sizes)
         received = self._call(mesh, "halo", [mesh_axis], spec, inputs, numbers)
-        parts = [own] if low < high else []
         if below:
-            parts.insert(0, narrow(received, axis, 0, below))
+            kept.insert(0, narrow(received, axis, 0, below))
         if above:
-            parts.append(narrow(received, axis, below, below + above))
-        return make_concat(parts, axis)
+            kept.append(narrow(received, axis, below, below + above))
+        return make_concat(kept, axis)
 
     def mirror(self, x: UOp, layout: MeshLayout, flags: Sequence[bool]) -> UOp:
         """The shard of the process at the opposite position, along each flipped axis."""
@@ -160,7 +169,9 @@ class Collectives:
         inputs: Sequence[UOp],
         numbers: Sequence[int],
     ) -> UOp:
-        # The function reads memory, and a value that depends on none has no device yet.
+        # A function reads at least one array, so that it has a device.
+        inputs = inputs or [make_reshape(UOp.const(output.dtype, 0), (1,))]
+        # It reads memory, and a value that depends on none has no device yet.
         arrays = [
             UOp(Op.CONTIGUOUS, x.dtype, (x if x.placement else make_copy(x, mesh.device),))
             for x in inputs
@@ -176,9 +187,7 @@ class Collectives:
         return called
 
 
-def _choose_step(
-    have: MeshLayout, want: MeshLayout
-) -> tuple[int, int | None, tuple[int, ...]]:
+def _choose_step(have: MeshLayout, want: MeshLayout) -> tuple[int, int | None, tuple[int, ...]]:
     """An axis of the mesh whose layout changes next, the axis that it then splits, and the parts."""
     steps: list[tuple[int, int]] = []
     for m, (old, axis) in enumerate(zip(have.axes, want.axes, strict=True)):

@@ -76,7 +76,8 @@ def shard_values(sink: UOp) -> UOp:
         return sink
     writer = _Writer(sink)
     results = [s for operand in sink.src for s in writer.iter_results(operand)]
-    return sink.with_src(writer.collectives.keep(results))
+    last = writer.collectives.last
+    return sink.with_src((*results, *([] if last is None else [last])))
 
 
 _SHARDED: Final = frozenset({Op.MULTI, Op.MSELECT, Op.RESHARD})
@@ -444,7 +445,7 @@ def _write_body(
         devices = placement.devices if isinstance(placement, Sharding) else (placement or device,)
         values += map(_copy_if_unplaced, writer.fetch_all(x, placement), devices)
     outer.count += writer.collectives.count
-    return body.with_src(writer.collectives.keep(values))
+    return body.with_src(writer.collectives.order_after(values))
 
 
 def _copy_if_unplaced(x: UOp, device: str | None) -> UOp:

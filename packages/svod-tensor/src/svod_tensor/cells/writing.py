@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from svod_device import ReadOnlyError
 from svod_dtype import void
 from svod_ir import Op, Sharding, UOp, make_as_real
+from svod_ir.build import make_copy
 from svod_tensor._origins import add_line
 from svod_tensor._shards import shards_of, spread
 from svod_tensor.cells import registry
@@ -154,6 +155,9 @@ def _overwrite(node: UOp, path: Path, value: UOp) -> UOp:
         # Each value may read other shards, so all are built on the old versions.
         written = [_make_version(s, s, v) for s, v in zip(shards, values, strict=True)]
         return node.with_src((node.source.with_src(tuple(written)),))
+    if isinstance(placement, str) and isinstance(value.placement, Sharding):
+        # Memory that is the same in all processes of a mesh takes the whole value.
+        value = make_copy(value, placement)
     target = make_target(path, node)
     if versions.find_target_version(target) is None:
         # A step that does not divide the size needs padding, so the target is no plain view:

@@ -113,7 +113,9 @@ def preschedule(kernels: KernelGraph, sink: UOp) -> PreSchedule:
         ScheduleError: if the graph breaks a rule of scheduling.
         DependencyCycleError: if kernels depend on each other.
     """
-    return create_pre_schedule(separate_results(kernels, sink))
+    pre = create_pre_schedule(separate_results(kernels, sink))
+    n_results = len(sink.src) if sink.op is Op.SINK else 1
+    return replace(pre, outputs=pre.outputs[:n_results])
 
 
 def create_pre_schedule(root: UOp, first: int = 0) -> PreSchedule:

@@ -36,7 +36,8 @@ def _list_repeated(graph: UOp, sink: UOp) -> list[int]:
     """The positions of values that share memory with an earlier result or an assignment."""
     repeated: list[int] = []
     taken: set[UOp] = set()
-    for position, (source, result) in enumerate(zip(graph.src, sink.src, strict=True)):
+    # What the compiler adds to the results, to keep it, is read by no one.
+    for position, (source, result) in enumerate(zip(graph.src, sink.src, strict=False)):
         memory = get_memory(source)
         # A PARAM is memory of an existing tensor, which later writes may change.
         if result.op is Op.CONTIGUOUS and (memory in taken or memory.op is not Op.BUFFER):

@@ -42,7 +42,17 @@ _SLICING: Final = frozenset({Op.SHRINK, Op.PAD})
 # TRACED distinguishes differentiated values by identity, which a copy in the body would lose.
 _MEMORY: Final = frozenset({Op.BUFFER, Op.BUFFER_VIEW, Op.PARAM, Op.TRACED})
 _STORED: Final = frozenset(
-    {Op.TRACED, Op.BUFFER, Op.AFTER, Op.RESULT, Op.MULTI, Op.RESHARD, Op.CONTIGUOUS, Op.COPY, Op.BUFFER_VIEW}
+    {
+        Op.TRACED,
+        Op.BUFFER,
+        Op.AFTER,
+        Op.RESULT,
+        Op.MULTI,
+        Op.RESHARD,
+        Op.CONTIGUOUS,
+        Op.COPY,
+        Op.BUFFER_VIEW,
+    }
 )
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "is_operand",
     "is_scalar",
     "make_result",
+    "move_beside",
     "promote",
     "promote_to_float",
     "slice_axis",
@@ -99,6 +100,11 @@ def as_tensor(value: Operand, like: Tensor) -> Tensor:
         if isinstance(value, (TensorBase, UOp))
         else like.from_uop(move_like(tensor.uop, like.uop))
     )
+
+
+def move_beside(tensor: Tensor, x: Tensor) -> Tensor:
+    """`tensor`, made from data of the operation itself, on the device or devices of `x`."""
+    return x.from_uop(move_like(tensor.uop, x.uop))
 
 
 def as_value(value: Operand, target: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from svod_dtype import int64, promote_types
 from svod_ir import OperandError, ShapeError, format_shape
 from svod_ir.sizes import product
 from svod_tensor._shapes import concrete_shape
-from svod_tensor.ops.core.operands import make_result, to_float
+from svod_tensor.ops.core.operands import make_result, move_beside, to_float
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
@@ -165,9 +165,7 @@ def affine_grid(theta: Tensor, /, size: Sequence[int], align_corners: bool = Fal
             2 * p / max(length - 1, 1) - (length > 1) if align_corners else (2 * p + 1) / length - 1
             for p in range(length)
         ]
-        line = type(x)(coordinates, dtype=x.dtype, device=str(x.device)).reshape(
-            -1, *(1,) * (n - i)
-        )
+        line = move_beside(type(x)(coordinates, dtype=x.dtype), x).reshape(-1, *(1,) * (n - i))
         total = total.add(line.mul(x[:, :, n - 1 - i].reshape(batch, *(1,) * n, n)))
     return total
 

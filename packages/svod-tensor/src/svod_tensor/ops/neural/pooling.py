@@ -15,7 +15,7 @@ from svod_ir.sizes import bounds_of_size, normalize_size
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.core.base import TensorBase
 from svod_tensor.ops.core.gradient_rules import with_rule
-from svod_tensor.ops.core.operands import as_tensor, to_float
+from svod_tensor.ops.core.operands import as_tensor, move_beside, to_float
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
@@ -187,7 +187,7 @@ def max_unpool2d(
     flat_indices = as_tensor(indices, x).cast(int64).reshape(*lead, -1)  # pyright: ignore[reportArgumentType]
     # Beyond the result, where an index is ignored; a negative one would count from the end.
     scattered = flat_indices.lt(0).where(size_of_result, flat_indices)
-    empty = x.zeros(*lead, size_of_result, dtype=x.dtype, device=str(x.device))
+    empty = move_beside(x.zeros(*lead, size_of_result, dtype=x.dtype), x)
     return empty.put_along_axis(scattered, x.reshape(*lead, -1), -1).reshape(*lead, *size)
 
 
@@ -354,8 +354,8 @@ def _count_elements(
         begin, end = options.pads[axis]
         # The last window of an axis may end before the padding does.
         kept = min(after, end)
-        inside = like.ones(
-            normalize_size(size + before + kept), dtype=like.dtype, device=str(like.device)
+        inside = move_beside(
+            like.ones(normalize_size(size + before + kept), dtype=like.dtype), like
         )
         line = (
             inside.pad((begin - before, end - kept))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from svod_ir import OperandError, ShapeError, format_shape
 from svod_tensor._shapes import concrete_shape
-from svod_tensor.ops.core.operands import to_float
+from svod_tensor.ops.core.operands import move_beside, to_float
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
@@ -194,11 +194,8 @@ def _interpolate_linear(x: Tensor, axis: int, coordinates: Sequence[float]) -> T
     low = [math.floor(coordinate) for coordinate in coordinates]
     high = [math.ceil(coordinate) for coordinate in coordinates]
     column = (-1, *(1,) * (x.ndim - axis - 1))
-    weights = type(x)(
-        [coordinate - begin for coordinate, begin in zip(coordinates, low, strict=True)],
-        dtype=x.dtype.part,
-        device=str(x.device),
-    )
+    distances = [coordinate - begin for coordinate, begin in zip(coordinates, low, strict=True)]
+    weights = move_beside(type(x)(distances, dtype=x.dtype.part), x)
     below = x.take(low, axis)
     return below.add(x.take(high, axis).sub(below).mul(weights.reshape(column)))
 
@@ -254,9 +251,7 @@ def _add_weighted(x: Tensor, axis: int, rows: Sequence[Sequence[tuple[int, float
     # Rows at the border have fewer elements: fill with weight 0, so that one gather serves all.
     filled = [[*row, *[(row[-1][0], 0.0)] * (width - len(row))] for row in rows]
     column = (len(rows), width, *(1,) * (x.ndim - axis - 1))
-    weights = type(x)(
-        [[w for _, w in row] for row in filled], dtype=x.dtype.part, device=str(x.device)
-    )
-    indices = type(x)([[q for q, _ in row] for row in filled], device=str(x.device))
+    weights = move_beside(type(x)([[w for _, w in row] for row in filled], dtype=x.dtype.part), x)
+    indices = move_beside(type(x)([[q for q, _ in row] for row in filled]), x)
     gathered = x.take(indices, axis)
     return gathered.mul(weights.reshape(column)).sum(axis + 1)

@@ -8,7 +8,7 @@ from svod_dtype import int64, to_dtype
 from svod_ir import Op, OperandError, ShapeError, make_scan_axis
 from svod_tensor._shapes import concrete_shape, normalize_axis
 from svod_tensor.ops.core.base import DTypeLike
-from svod_tensor.ops.core.operands import slice_axis
+from svod_tensor.ops.core.operands import move_beside, slice_axis
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import accumulation_dtype, rounds_once
@@ -145,7 +145,7 @@ def _scan_extrema(x: Tensor, extrema: Tensor, axis: int) -> Tensor:
     # NaN differs from itself: after the first NaN, which stays the extremum, no element is new.
     is_new = current.ne(previous).logical_and(previous.ne(previous).logical_not())
     column = (1,) * (x.ndim - 1 - axis)
-    indices = type(x).arange(1, n, dtype=int64, device=str(x.device)).reshape(-1, *column)
+    indices = move_beside(type(x).arange(1, n, dtype=int64), x).reshape(-1, *column)
     first = (1, 0)
     new_indices = is_new.where(indices, 0).pad(
         *(first if a == axis else (0, 0) for a in range(x.ndim))
