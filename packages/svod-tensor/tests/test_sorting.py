@@ -89,6 +89,24 @@ def test_topk_of_rows_of_moderate_length_is_stable(rng, kind, size, k, n_rows):
         check(values, np.take_along_axis(a, expected, -1))
 
 
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", ["float64", "int64", "uint64", "int32"])
+@pytest.mark.parametrize(("size", "k"), [(301, 9), (1000, 20), (5003, 60)])
+def test_tournaments_of_equal_elements_are_stable(rng, size, k, dtype, largest):
+    limits = np.finfo if dtype == "float64" else np.iinfo
+    values = np.array([limits(dtype).min, 0, 1, limits(dtype).max], dtype)
+    some, any_, equal = rng.choice(values, size), make_array(rng, (size,), dtype), values[1]
+    a = np.stack([some, any_, np.full(size, equal)])
+    if dtype == "float64":
+        a[0, ::2] = np.nan
+    ranks = np.unique(a, return_inverse=True, equal_nan=True)[1].reshape(a.shape)
+    expected = np.argsort(-ranks if largest else ranks, -1, kind="stable")[:, :k]
+    plan = (order := Tensor(a).topk(k, largest=largest)[1]).prepare()
+    plan.execute()
+    assert all(isinstance(op, PreparedKernel) for op in plan.prepared_ops)
+    check(order, expected)
+
+
 @pytest.mark.parametrize("n_rows", [1, 40])
 def test_topk_of_several_rows_of_a_thousand_needs_no_call_of_the_host(rng, n_rows):
     plan = Tensor(make_array(rng, (n_rows, 1000), "float32")).topk(20)[1].prepare()

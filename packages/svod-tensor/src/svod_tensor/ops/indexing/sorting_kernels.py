@@ -69,15 +69,11 @@ def find_order(keys: Sequence[Tensor], n: SInt) -> Tensor | None:
     call = _CALL_IN_PAIRS[key.dtype] if key is not None else 0
     n_rows = max_size(keys[0].size) // most
     max_pairs = call // n_rows + _ELEMENT_IN_PAIRS * most
-    if (
-        key is not None
-        and key.dtype is int32
-        and key.sharding is None
-        and isinstance(size, int)
-        and isinstance(n, int)
-    ):
+    if key is not None and key.sharding is None and isinstance(size, int) and isinstance(n, int):
         sizes = _plan_tournament(size, n)
-        if len(sizes) > 1 and _count_pairs(sizes, n) <= max_pairs:
+        # The host sorts all elements by one word of a 64-bit key before it selects by the other.
+        full_sorts = (key.dtype.itemsize // 4 - 1) * _ELEMENT_IN_PAIRS * most
+        if len(sizes) > 1 and _count_pairs(sizes, n) <= max_pairs + full_sorts:
             return _tournament_sort(key, n, sizes)
     if most * most <= max_pairs:
         return _rank_sort(keys, n)
@@ -101,12 +97,15 @@ def pack_indices(key: Tensor, indices: Tensor) -> Tensor:
 
 
 def _rank_sort(keys: Sequence[Tensor], n: SInt) -> Tensor:
+    indices = keys[0].arange(keys[0].shape[-1])
     if len(keys) == 1 and keys[0].dtype is int32:
         # One 64-bit comparison is faster than two 32-bit comparisons and a select.
-        return _order_distinct(
-            pack_indices(keys[0], keys[0].arange(keys[0].shape[-1]).cast(int64)), n
-        )
-    indices = keys[0].arange(keys[0].shape[-1])
+        return _order_distinct(pack_indices(keys[0], indices.cast(int64)), n)
+    return _order_by(keys, indices, n)
+
+
+def _order_by(keys: Sequence[Tensor], indices: Tensor, n: SInt) -> Tensor:
+    """Rank sort by several keys, the least significant first; `indices` order equal elements."""
     is_before = indices.unsqueeze(-2).lt(indices.unsqueeze(-1))
     for key in keys:
         other_key, own_key = key.unsqueeze(-2), key.unsqueeze(-1)
@@ -163,16 +162,29 @@ def _tournament_sort(key: Tensor, n: int, sizes: Sequence[int]) -> Tensor:
     """Tournament sort: each level has the minima of the teams of the level below, whose first `n`
     elements are in the teams of this level's first `n`.
     """
-    levels = [pack_indices(key, key.arange(key.shape[-1]).cast(int64))]
+    is_packed = key.dtype is int32
+    levels = [pack_indices(key, key.arange(sizes[0]).cast(int64)) if is_packed else key]
     for size, n_teams in pairwise(sizes):
-        # Members of a team are strided, so that lanes run over teams.
         members = _pad_row(levels[-1], n_teams * _TEAM_SIZE - size)
-        levels.append(members.reshape(*key.shape[:-1], _TEAM_SIZE, n_teams).min(-2).contiguous())
-    order = _order_distinct(levels[-1], n)
+        # Members of a team are strided, so that lanes run over teams; unless keys may be equal:
+        # then they are adjacent, so that teams are in the order of their elements' indices.
+        teams = (
+            members.reshape(*key.shape[:-1], _TEAM_SIZE, n_teams).min(-2)
+            if is_packed
+            else members.reshape(*key.shape[:-1], n_teams, _TEAM_SIZE).min(-1)
+        )
+        levels.append(teams.contiguous())
+    order = _order_distinct(levels[-1], n) if is_packed else _rank_sort([levels[-1]], n)
     for level in reversed(range(len(levels) - 1)):
-        offsets = key.arange(_TEAM_SIZE).cast(int64).mul(sizes[level + 1])
-        members = order.unsqueeze(-1).add(offsets).flatten(-2, -1).contiguous()
-        team_order = _order_distinct(_gather_or_max(levels[level], members, sizes[level]), n)
+        offsets = key.arange(_TEAM_SIZE).cast(int64)
+        members = (
+            order.unsqueeze(-1).add(offsets.mul(sizes[level + 1]))
+            if is_packed
+            else order.unsqueeze(-1).mul(_TEAM_SIZE).add(offsets)
+        )
+        members = members.flatten(-2, -1).contiguous()
+        keys = _gather_or_max(levels[level], members, sizes[level])
+        team_order = _order_distinct(keys, n) if is_packed else _order_by([keys], members, n)
         order = members.from_uop(gather_along_axis(members.uop, team_order.uop, members.ndim - 1))
     return order
 
