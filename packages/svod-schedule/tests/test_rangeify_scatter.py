@@ -104,6 +104,19 @@ def test_values_and_indices_are_computed_in_the_kernel() -> None:
     assert len(kernels_of(make_scatter_add(value, places, 0, 5), Context())) == 2
 
 
+def test_the_bounds_of_a_checked_index_are_checked_once() -> None:
+    column, outside = buffer(2, 6, int64), UOp.const(int64, -1)
+    is_inside = make_alu(
+        Op.AND,
+        make_alu(Op.LE, UOp.const(int64, 0), column),
+        make_alu(Op.LT, column, UOp.const(int64, 4)),
+    )
+    places = make_alu(Op.WHERE, is_inside, make_alu(Op.ADD, column, UOp.const(int64, 8)), outside)
+    kernel = kernels_of(make_scatter_add(buffer(1, 6, float32), places, 0, 20), Context())[-1]
+    assert len(list(kernel.iter_ops(Op.LT))) == 2
+    assert not list(kernel.iter_ops(Op.WHERE))
+
+
 def test_a_reduction_is_computed_before_its_results_are_added() -> None:
     value = make_reduce_axis(make_reshape(buffer(1, 480, float32), (6, 8, 10)), Op.ADD, (2,))
     node = make_scatter_add(make_reshape(value, (6, 8)), buffer(2, 6, int32), 0, 5)

@@ -204,13 +204,20 @@ FIRES = [
         "REDUCE index where(%k < %v, %w, 0), %k [ADD]",
         "%w * index(max(min(16, %v), 0))",
     ),
+    ("compare_choice", "where(%a, %x, 9) < 7", "%a & (%x < 7)"),
+    ("compare_choice", "where(%a, 9, %x) < 7", "~%a & (%x < 7)"),
+    ("negate_compared_choice", "~(where(%a, %x, -1) < 0)", "%a & ~(%x < 0)"),
+    ("negate_compared_choice", "~(where(%a, -1, %x) < 0)", "~%a & ~(%x < 0)"),
     ("guard_branch", "where(%k < 5, (%k + 3) % 8, 0)", "where(%k < 5, %k + 3, 0)"),
+    ("guard_branch", "where(%x < %y, where(%x < %y, %x, 3) + 1, 0)", "where(%x < %y, %x + 1, 0)"),
+    ("guard_branch", "where(~%a, where(%a, %x, %y) + 1, 0)", "where(~%a, %y + 1, 0)"),
     (
         "guard_index",
         "%memory[%v // 8 if (%v < 8) & ~(%v < 0)]",
         "%memory[0 if (%v < 8) & ~(%v < 0)]",
     ),
     ("guard_clauses", "(%v < 5) & (%v + %j < 20)", "%v < 5"),
+    ("guard_clauses", "%a & (where(%a, %v, 0) < 200)", "%a"),
 ]
 
 DECLINES = [
@@ -252,6 +259,8 @@ DECLINES = [
     ("choose_by_both", "the branches differ", "where(%a, where(%b, %f, %g), %f)"),
     ("undo_twice", "one NEG is left alone", "-%f"),
     ("absolute_twice", "-45 wraps to 211, whose size is 211", "abs(-%u)"),
+    ("compare_choice", "9 < 10 where the condition is false", "where(%a, %x, 9) < 10"),
+    ("negate_compared_choice", "0 >= 0 where the condition is false", "~(where(%a, %x, 0) < 0)"),
     ("guard_branch", "the condition says nothing about the branch", "where(%j < 2, %k // 4, 0)"),
 ]
 

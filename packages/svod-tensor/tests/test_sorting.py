@@ -6,6 +6,7 @@ import pytest
 from svod_ir import AxisError, OperandError, ShapeError
 from svod_runtime import PreparedKernel, clear_custom_functions
 from svod_tensor import Tensor, Variable
+from svod_tensor.host_functions.sort_rows import sort_rows
 from svod_tensor.ops.indexing.sorting_kernels import MAX_PASSES
 from svod_testing import check, make_array
 
@@ -69,6 +70,58 @@ def test_topk_of_long_rows_is_stable(rng, kind, k):
     }[kind]()
     check(Tensor(a).topk(k)[1], np.argsort(-a, -1, kind="stable")[:, :k])
     check(Tensor(a).topk(k, largest=False)[1], np.argsort(a, -1, kind="stable")[:, :k])
+
+
+@pytest.mark.parametrize("n_rows", [1, 70, 700])
+@pytest.mark.parametrize(("size", "k"), [(75, 20), (257, 9), (300, 128), (999, 20), (1000, 129)])
+@pytest.mark.parametrize("kind", ["random", "few values", "nan"])
+def test_topk_of_rows_of_moderate_length_is_stable(rng, kind, size, k, n_rows):
+    a = rng.standard_normal((n_rows, size)).astype(np.float32)
+    if kind == "few values":
+        a = np.floor(a)
+    elif kind == "nan":
+        a[:, ::3] = np.nan
+    for largest in (True, False):
+        ranks = np.unique(a, return_inverse=True, equal_nan=True)[1].reshape(a.shape)
+        expected = np.argsort(-ranks if largest else ranks, -1, kind="stable")[:, :k]
+        values, order = Tensor(a).topk(k, largest=largest)
+        check(order, expected)
+        check(values, np.take_along_axis(a, expected, -1))
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", ["float64", "int64", "uint64", "int32"])
+@pytest.mark.parametrize(("size", "k"), [(301, 9), (1000, 20), (5003, 60)])
+def test_tournaments_of_equal_elements_are_stable(rng, size, k, dtype, largest):
+    limits = np.finfo if dtype == "float64" else np.iinfo
+    values = np.array([limits(dtype).min, 0, 1, limits(dtype).max], dtype)
+    some, any_, equal = rng.choice(values, size), make_array(rng, (size,), dtype), values[1]
+    a = np.stack([some, any_, np.full(size, equal)])
+    if dtype == "float64":
+        a[0, ::2] = np.nan
+    ranks = np.unique(a, return_inverse=True, equal_nan=True)[1].reshape(a.shape)
+    expected = np.argsort(-ranks if largest else ranks, -1, kind="stable")[:, :k]
+    plan = (order := Tensor(a).topk(k, largest=largest)[1]).prepare()
+    plan.execute()
+    assert all(isinstance(op, PreparedKernel) for op in plan.prepared_ops)
+    check(order, expected)
+
+
+@pytest.mark.parametrize("n_rows", [1, 40])
+def test_topk_of_several_rows_of_a_thousand_needs_no_call_of_the_host(rng, n_rows):
+    plan = Tensor(make_array(rng, (n_rows, 1000), "float32")).topk(20)[1].prepare()
+    assert all(isinstance(op, PreparedKernel) for op in plan.prepared_ops)
+
+
+@pytest.mark.parametrize("n_rows", [1, 3, 200])
+@pytest.mark.parametrize("size", [1, 64, 255, 256, 257, 513, 2000])
+def test_the_host_finds_the_smallest_elements_of_rows_of_any_length(rng, size, n_rows):
+    x = rng.integers(-(2**63), 2**63 - 1, (n_rows, size))
+    for n in sorted({1, 9, 32, 33, 64, 128, 129, size - 1, size}):
+        if 0 < n <= size:
+            out = np.empty((n_rows, n), np.int64)
+            sort_rows(out, x)
+            np.testing.assert_array_equal(out, np.sort(x, -1)[:, :n])
 
 
 def test_empty_and_single_axes_are_sorted_already():

@@ -225,6 +225,33 @@ def compare_constant_with_cast(n: UOp, a: UOp, x: UOp, c: UOp) -> UOp | None:
     )
 
 
+_choice_below = node(Op.LT, node(Op.WHERE, var("z", BOOL), x, y), const("c", INT), name="n")
+
+
+@rule(_choice_below)
+def compare_choice(n: UOp, z: UOp, x: UOp, y: UOp, c: UOp) -> UOp | None:
+    """where(z, x, 9) < 7 -> z & (x < 7)."""
+    for condition, chosen, constant in ((z, x, y), (_not(z), y, x)):
+        if constant.op is Op.CONST and constant.arg >= c.arg:
+            return _both(condition, n.with_src((chosen, c)))
+    return None
+
+
+@rule(node(Op.NOT, _choice_below))
+def negate_compared_choice(n: UOp, z: UOp, x: UOp, y: UOp, c: UOp) -> UOp | None:
+    """~(where(z, x, -1) < 0) -> z & ~(x < 0)."""
+    for condition, chosen, constant in ((z, x, y), (_not(z), y, x)):
+        if constant.op is Op.CONST and constant.arg < c.arg:
+            return _both(condition, _not(n.with_src((chosen, c))))
+    return None
+
+
+def _both(condition: UOp, order: UOp) -> UOp | None:
+    # One condition for all lanes and one for each are not combined: that takes a BROADCAST.
+    same = condition.dtype is order.dtype
+    return UOp(Op.AND, order.dtype, (condition, order)) if same else None
+
+
 def _keeps(cast: UOp) -> bool:
     if cast.dtype.kind not in INT:
         return False
@@ -246,6 +273,8 @@ COMPARISONS = RuleSet(
         compare_cast_with_constant,
         compare_constant_with_cast,
         less_or_equal,
+        compare_choice,
+        negate_compared_choice,
         compare_by_difference,
         move_terms,
         move_equal_terms,

@@ -1,10 +1,12 @@
 """Simplification of expressions that are used only where a condition holds.
 
     (i + 3) % 8                 under i < 5              ->  i + 3
+    where(i < j, i, -1)         under i < j              ->  i
     (i*2 + k - 1) // 8          under 0 <= i*2 + k - 1 < 8  ->  0
 
-The clauses of a conjunction bound polynomials. In the expression, each bounded polynomial is
-replaced by a variable with the tighter bounds, and substituted back afterwards.
+In the expression, the clauses of the conjunction are replaced by true. They also bound polynomials:
+each bounded polynomial is replaced by a variable with the tighter bounds, and substituted back
+afterwards.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ def simplify_under(valid: UOp, expression: UOp) -> UOp:
     # A leaf has no form to improve.
     if not simplified.src:
         return simplified
-    for i, bound in enumerate(_get_bounds(_read_clauses(iter_clauses(simplify(valid))))):
+    clauses = list(iter_clauses(simplify(valid)))
+    simplified = _apply_clauses(clauses, simplified)
+    for i, bound in enumerate(_get_bounds(_read_clauses(clauses))):
         simplified = _apply_bound(bound, simplified, i)
     return simplified
 
@@ -67,7 +71,10 @@ def simplify_condition(valid: UOp) -> UOp:
             return UOp.const(valid.dtype, False)
         if decided or not other_clauses:
             clauses = other_clauses or clauses
-        elif any(n.op in _DECIDABLE and n.dtype.kind != "bool" for n in clause.toposort()):
+        # A sum that may wrap has no bounds of its own, but may have them under the other clauses.
+        elif own is None or any(
+            n.op in _DECIDABLE and n.dtype.kind != "bool" for n in clause.toposort()
+        ):
             clauses = [
                 simplify_under(_join(other_clauses), c) if c is clause else c for c in clauses
             ]
@@ -154,6 +161,21 @@ def _read_clause(clause: UOp) -> Bound | None:
     if next(iter(terms.values())) < 0:
         terms, low, high = add_scaled({}, terms, -1), -high, -low
     return Bound(terms, from_terms(terms, dtype), low, high)
+
+
+def _apply_clauses(clauses: Iterable[UOp], expression: UOp) -> UOp:
+    """Replace the clauses in an expression by true, and their negations by false."""
+    nodes = expression.toposort()
+    known = {
+        condition: UOp.const(condition.dtype, value)
+        for clause in clauses
+        for condition, value in ((clause.source, False) if clause.op is Op.NOT else (clause, True),)
+        if condition in nodes and condition.op is not Op.CONST
+    }
+    if not known:
+        return expression
+    kept = {n: n for n in nodes if n.op in PLACED}
+    return simplify(expression.substitute({**kept, **known}))
 
 
 def _apply_bound(bound: Bound, expression: UOp, index: int) -> UOp:

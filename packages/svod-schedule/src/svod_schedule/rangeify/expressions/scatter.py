@@ -21,7 +21,7 @@ from svod_dtype import bool_, index
 from svod_ir import AxisType, Op, SInt, UOp, make_alu
 from svod_schedule.rangeify.analysis.coordinates import Coordinates, move_to_scatter_indices
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
-from svod_schedule.symbolic import simplify
+from svod_schedule.symbolic import simplify, simplify_condition, simplify_under
 
 __all__ = ["is_in_bounds", "locate_row", "write_row"]
 
@@ -64,6 +64,9 @@ def write_row(
     size = node.shape[axis]
     inside = index_at.and_valid(is_in_bounds(position, selected, size)).valid
     if inside is not None:
+        inside = simplify_condition(inside)
+        # Out of bounds there is no iteration, so that indices need not be defined.
+        element = [simplify_under(inside, i) for i in element]
         sequential.append(loops.make(inside.cast(index), AxisType.SCAN))
     if node.arg.op is Op.ADD:
         # AFTER the loops: an iteration may read an element that an earlier iteration has written.

@@ -6,14 +6,16 @@ several per element.
 - Short rows: rank sort. An element's rank is the number of elements that precede it. All pairs are
   compared independently, across lanes and threads; the ranks are then inverted to an order.
 - Few elements: selection. Each is the minimum of the elements after the previous one, in one pass.
-- Few elements of a long row: the n least elements are in the n groups with the least minima, since
+- Few elements of a longer row: the n least elements are in the n groups with the least minima, since
   the minima of these groups precede all elements of other groups. One pass computes the minima, and
-  selection reads n groups only.
+  selection reads n groups only. A tournament does so with groups of groups, and ranks candidates
+  instead of selecting them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from svod_dtype import int32, int64, uint8
@@ -31,13 +33,10 @@ MAX_PASSES: Final = 8
 """Maximum number of elements to find by selection, one pass over the row for each."""
 
 
-_MAX_COMPARED: Final = 32
-"""Maximum row size for rank sort with any number of rows: the host's sort is slower."""
-
-
-_MAX_PAIRS: Final = {int32: 1 << 18, int64: 1 << 17}
-"""Maximum number of pairs that rank sort compares in less than the call overhead of the host's sort,
-40 us.
+_CALL_IN_PAIRS: Final = {int32: 1 << 18, int64: 1 << 17}
+_ELEMENT_IN_PAIRS: Final = 32
+"""Cost of the host's sort in compared pairs of keys: for the call, 20 to 40 us, and for each element,
+2.5 ns.
 """
 
 
@@ -50,8 +49,10 @@ both the minima and the groups read again few.
 
 _TEAM_SIZE: Final = 4
 _MAX_CANDIDATES: Final = 256
-_LEAST_TEAMS: Final = 2048
-"""Tournament: team size of a level, maximum number of compared candidates, minimum row size."""
+_CANDIDATE_IN_PAIRS: Final = 32
+"""Tournament: team size of a level, maximum number of candidates that a level compares, and cost of a
+candidate's gather in compared pairs.
+"""
 
 
 def find_order(keys: Sequence[Tensor], n: SInt) -> Tensor | None:
@@ -63,20 +64,22 @@ def find_order(keys: Sequence[Tensor], n: SInt) -> Tensor | None:
     key = keys[0] if len(keys) == 1 else None
     if key is not None and isinstance(n, int) and n <= MAX_PASSES and 3 * n <= most:
         return _select_few(key, n)
-    if most <= _MAX_COMPARED or (
-        key is not None and max_size(key.size) * most <= _MAX_PAIRS[key.dtype]
-    ):
+    # Several keys per element are compared for short rows only, where this is the faster way for
+    # any number of rows.
+    call = _CALL_IN_PAIRS[key.dtype] if key is not None else 0
+    n_rows = max_size(keys[0].size) // most
+    max_pairs = call // n_rows + _ELEMENT_IN_PAIRS * most
+    if key is not None and key.sharding is None and isinstance(size, int) and isinstance(n, int):
+        sizes = _plan_tournament(size, n)
+        # The host sorts all elements by one word of a 64-bit key before it selects by the other.
+        full_sorts = (key.dtype.itemsize // 4 - 1) * _ELEMENT_IN_PAIRS * most
+        if len(sizes) > 1 and _count_pairs(sizes, n) <= max_pairs + full_sorts:
+            return _tournament_sort(key, n, sizes)
+    if most * most <= max_pairs:
         return _rank_sort(keys, n)
-    if key is None or not isinstance(n, int):
-        return None
-    if n <= MAX_PASSES:
+    if key is not None and isinstance(n, int) and n <= MAX_PASSES:
         return _select_few(key, n)
-    is_long = isinstance(size, int) and size >= _LEAST_TEAMS and n * _TEAM_SIZE <= _MAX_CANDIDATES
-    return (
-        _tournament_sort(key, n)
-        if is_long and key.dtype is int32 and key.sharding is None
-        else None
-    )
+    return None
 
 
 def _select_few(key: Tensor, n: int) -> Tensor:
@@ -94,12 +97,15 @@ def pack_indices(key: Tensor, indices: Tensor) -> Tensor:
 
 
 def _rank_sort(keys: Sequence[Tensor], n: SInt) -> Tensor:
+    indices = keys[0].arange(keys[0].shape[-1])
     if len(keys) == 1 and keys[0].dtype is int32:
         # One 64-bit comparison is faster than two 32-bit comparisons and a select.
-        return _order_distinct(
-            pack_indices(keys[0], keys[0].arange(keys[0].shape[-1]).cast(int64)), n
-        )
-    indices = keys[0].arange(keys[0].shape[-1])
+        return _order_distinct(pack_indices(keys[0], indices.cast(int64)), n)
+    return _order_by(keys, indices, n)
+
+
+def _order_by(keys: Sequence[Tensor], indices: Tensor, n: SInt) -> Tensor:
+    """Rank sort by several keys, the least significant first; `indices` order equal elements."""
     is_before = indices.unsqueeze(-2).lt(indices.unsqueeze(-1))
     for key in keys:
         other_key, own_key = key.unsqueeze(-2), key.unsqueeze(-1)
@@ -135,23 +141,50 @@ def _select_from_groups(key: Tensor, n: int, size: int, group_size: int) -> Tens
     return _select_by_passes(_gather_or_max(key, candidates, size), n, candidates)
 
 
-def _tournament_sort(key: Tensor, n: int) -> Tensor:
+def _plan_tournament(size: int, n: int) -> list[int]:
+    """Sizes of the levels of a tournament: a level is added while that halves the compared pairs."""
+    sizes = [size]
+    while n * _TEAM_SIZE <= min(sizes[-1], _MAX_CANDIDATES):
+        longer = [*sizes, -(-sizes[-1] // _TEAM_SIZE)]
+        if 2 * _count_pairs(longer[-2:], n) > sizes[-1] ** 2:
+            break
+        sizes = longer
+    return sizes
+
+
+def _count_pairs(sizes: Sequence[int], n: int) -> int:
+    """Cost of a tournament in compared pairs: of the last level, and of the candidates of others."""
+    candidates = _TEAM_SIZE * n
+    return sizes[-1] ** 2 + (len(sizes) - 1) * candidates * (candidates + _CANDIDATE_IN_PAIRS)
+
+
+def _tournament_sort(key: Tensor, n: int, sizes: Sequence[int]) -> Tensor:
     """Tournament sort: each level has the minima of the teams of the level below, whose first `n`
     elements are in the teams of this level's first `n`.
     """
-    row = pack_indices(key, key.arange(key.shape[-1]).cast(int64))
-    levels, sizes = [row], [max_size(key.shape[-1])]
-    while sizes[-1] > _MAX_CANDIDATES:
-        n_teams = -(-sizes[-1] // _TEAM_SIZE)
-        # Members of a team are strided, so that lanes run over teams.
-        members = _pad_row(levels[-1], n_teams * _TEAM_SIZE - sizes[-1])
-        levels.append(members.reshape(*key.shape[:-1], _TEAM_SIZE, n_teams).min(-2).contiguous())
-        sizes.append(n_teams)
-    order = _order_distinct(levels[-1], n)
+    is_packed = key.dtype is int32
+    levels = [pack_indices(key, key.arange(sizes[0]).cast(int64)) if is_packed else key]
+    for size, n_teams in pairwise(sizes):
+        members = _pad_row(levels[-1], n_teams * _TEAM_SIZE - size)
+        # Members of a team are strided, so that lanes run over teams; unless keys may be equal:
+        # then they are adjacent, so that teams are in the order of their elements' indices.
+        teams = (
+            members.reshape(*key.shape[:-1], _TEAM_SIZE, n_teams).min(-2)
+            if is_packed
+            else members.reshape(*key.shape[:-1], n_teams, _TEAM_SIZE).min(-1)
+        )
+        levels.append(teams.contiguous())
+    order = _order_distinct(levels[-1], n) if is_packed else _rank_sort([levels[-1]], n)
     for level in reversed(range(len(levels) - 1)):
-        offsets = key.arange(_TEAM_SIZE).cast(int64).mul(sizes[level + 1])
-        members = order.unsqueeze(-1).add(offsets).flatten(-2, -1).contiguous()
-        team_order = _order_distinct(_gather_or_max(levels[level], members, sizes[level]), n)
+        offsets = key.arange(_TEAM_SIZE).cast(int64)
+        members = (
+            order.unsqueeze(-1).add(offsets.mul(sizes[level + 1]))
+            if is_packed
+            else order.unsqueeze(-1).mul(_TEAM_SIZE).add(offsets)
+        )
+        members = members.flatten(-2, -1).contiguous()
+        keys = _gather_or_max(levels[level], members, sizes[level])
+        team_order = _order_distinct(keys, n) if is_packed else _order_by([keys], members, n)
         order = members.from_uop(gather_along_axis(members.uop, team_order.uop, members.ndim - 1))
     return order
 
