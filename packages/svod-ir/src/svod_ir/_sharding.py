@@ -28,6 +28,13 @@ class Mesh(NamedTuple):
     device: str = "CPU"
     transport: str = "mesh"
 
+    def __repr__(self) -> str:
+        return f"Mesh({', '.join(self.describe_axes())})"
+
+    def describe_axes(self) -> list[str]:
+        """Each axis with its number of processes, as in `data=2`."""
+        return [f"{name}={size}" for name, size in zip(self.names, self.sizes, strict=True)]
+
     @property
     def n_ranks(self) -> int:
         """The number of processes."""
@@ -81,6 +88,13 @@ class MeshLayout(NamedTuple):
     mesh: Mesh
     axes: tuple[int | None, ...]
     sizes: tuple[tuple[int, ...], ...]
+
+    def __repr__(self) -> str:
+        texts = [
+            f"{text} splits axis {axis}" if axis is not None else text
+            for text, axis in zip(self.mesh.describe_axes(), self.axes, strict=True)
+        ]
+        return f"MeshLayout({', '.join(texts)})"
 
     @property
     def replicated(self) -> MeshLayout:

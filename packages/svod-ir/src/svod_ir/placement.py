@@ -10,7 +10,9 @@ A placement is derived from the memory below a node, as a shape is:
     any other node              the placement of its operands, which must agree
 
 Devices compute on a sharded tensor as SPMD: the same program on each shard. On a mesh, each process
-has the graph of the whole tensors and the memory of its own shards alone. `lay_out` alone decides, for each op, how its result is sharded when its operands are, and how each operand must be
+has the graph of the whole tensors and the memory of its own shards alone.
+
+`lay_out` alone decides, for each op, how its result is sharded when its operands are, and how each operand must be
 sharded for that. Every device computes an op on the whole tensors if it cannot work on shards, so
 every op has a layout.
 
@@ -264,9 +266,7 @@ def _identify(placement: Placement) -> object:
 
 def _describe(placement: Placement) -> tuple[str, ...]:
     if isinstance(placement, Sharding) and placement.layout is not None:
-        mesh = placement.layout.mesh
-        axes = (f"{name}={size}" for name, size in zip(mesh.names, mesh.sizes, strict=True))
-        return (f"the mesh {', '.join(axes)}",)
+        return (f"the mesh {', '.join(placement.layout.mesh.describe_axes())}",)
     return _devices(placement)
 
 

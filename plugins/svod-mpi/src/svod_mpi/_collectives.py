@@ -8,7 +8,7 @@ of the call in its plan, a mask of the axes of the mesh, and what
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -112,7 +112,7 @@ def _exchange(call: _Call) -> None:
     x, out, kind = call.arrays[0], call.out, get_type(call.out.dtype)
     begins = [0, *accumulate(new_sizes)]
     sent = np.concatenate(
-        [_slice(x, axis, b, e).ravel() for b, e in zip(begins[:-1], begins[1:], strict=True)]
+        [_slice(x, axis, b, e).ravel() for b, e in pairwise(begins)]
     )
     send_row, receive_row = x.size // x.shape[axis], out.size // out.shape[old_axis]
     received = np.empty(out.size, out.dtype)

@@ -113,7 +113,7 @@ def _describe_placement(node: UOp) -> str:
     if not isinstance(placement, Sharding):
         return placement or DEFAULT_DEVICE
     if placement.layout is not None:
-        return describe_layout(placement.layout)
+        return repr(placement.layout)
     devices = " + ".join(placement.devices)
     return devices if placement.axis is None else f"{devices} along axis {placement.axis}"
 
