@@ -12,9 +12,9 @@ A placement is derived from the memory below a node, as a shape is:
 Devices compute on a sharded tensor as SPMD: the same program on each shard. On a mesh, each process
 has the graph of the whole tensors and the memory of its own shards alone.
 
-`lay_out` alone decides, for each op, how its result is sharded when its operands are, and how each operand must be
-sharded for that. Every device computes an op on the whole tensors if it cannot work on shards, so
-every op has a layout.
+`lay_out` alone decides, for each op, how its result is sharded when its operands are, and how each
+operand must be sharded for that. Every device computes an op on the whole tensors if it cannot work
+on shards, so every op has a layout.
 
 DISK stores bytes and cannot compute: a value computed from a file has no device yet, except for a
 reshaped view of the file.
