@@ -17,7 +17,14 @@ from svod_dtype import to_dtype
 from svod_ir import OperandError
 from svod_tensor._numpy_libraries import LIBRARIES
 from svod_tensor._numpy_samples import SAMPLES
-from svod_tensor.ops.core.operands import as_tensor, is_scalar, promote, promote_to_float, to_float
+from svod_tensor.ops.core.operands import (
+    as_tensor,
+    is_scalar,
+    overrides_ufuncs,
+    promote,
+    promote_to_float,
+    to_float,
+)
 from svod_tensor.ops.core.operation import OPERATIONS
 from svod_tensor.ops.interface.reading import host_array
 from svod_tensor.tensor import Tensor
@@ -88,7 +95,7 @@ def call_ufunc(
     name = ufunc.__name__
     options = dict(kwargs)
     outs = cast("tuple[object, ...]", options.pop("out", ()))
-    if any(_overrides_ufuncs(value) for value in (*inputs, *outs)):
+    if any(overrides_ufuncs(value) for value in (*inputs, *outs)):
         # numpy then asks the other library.
         return NotImplemented
     if not _has_counterpart(ufunc, ufunc_method, options):
@@ -225,18 +232,6 @@ def _raise_unexpected(shown: str, name: str) -> None:
     )
 
 
-def _overrides_ufuncs(value: object) -> bool:
-    """Whether another library overrides numpy's functions for its arrays."""
-    import numpy as np
-
-    own = getattr(type(value), "__array_ufunc__", np.ndarray.__array_ufunc__)
-    return (
-        not isinstance(value, Tensor)
-        and own is not np.ndarray.__array_ufunc__
-        and not isinstance(value, np.generic)
-    )
-
-
 def _wrap(owner: Tensor, value: Any) -> Tensor:
     return as_tensor(value, owner)
 
@@ -297,7 +292,7 @@ def call_function(
     except TypeError:
         known = list(signature(counterpart).parameters)
         surplus = next((n for n in options if n not in known), None)
-        if surplus is None or surplus in _FALLBACK_ARGUMENTS:
+        if surplus is None or surplus in signature(function).parameters:
             options |= {} if out is None else {"out": out}
             return function(
                 *map(_to_array, args), **{n: _to_array(value) for n, value in kwargs.items()}
@@ -332,6 +327,17 @@ def _sum_like(method: str) -> Callable[..., Tensor]:
         owner: Tensor, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
     ) -> Tensor:
         return getattr(_wrap(owner, a), method)(axis, keepdims=keepdims, dtype=dtype)
+
+    return reduce
+
+
+def _nan_sum_like(method: str) -> Callable[..., Tensor]:
+    def reduce(
+        owner: Tensor, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+    ) -> Tensor:
+        x = _wrap(owner, a)
+        x = x if dtype is None else x.cast(dtype)
+        return getattr(x, method)(axis, keepdims=keepdims)
 
     return reduce
 
@@ -427,13 +433,28 @@ def _outer(owner: Tensor, a: Any, b: Any) -> Tensor:
     return cast("Any", _wrap(owner, a).flatten()).outer(_wrap(owner, b).flatten())
 
 
-def _sort(owner: Tensor, a: Any, axis: int | None = -1) -> Tensor:
+def _sort(
+    owner: Tensor,
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    stable: bool | None = None,
+) -> Tensor:
+    # Every sort of tensors is stable, which all kinds of numpy allow.
     x = _wrap(owner, a)
     x, axis = (x.flatten(), -1) if axis is None else (x, axis)
     return x.take_along_axis(x.argsort(axis), axis)
 
 
-def _argsort(owner: Tensor, a: Any, axis: int | None = -1) -> Tensor:
+def _argsort(
+    owner: Tensor,
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    stable: bool | None = None,
+) -> Tensor:
     x = _wrap(owner, a)
     return x.flatten().argsort() if axis is None else x.argsort(axis)
 
@@ -464,14 +485,48 @@ def _clip(
 
 
 def _like(value: bool | int | float) -> Callable[..., Tensor]:
-    def make(owner: Tensor, a: Any, dtype: Any = None) -> Tensor:
-        return _wrap(owner, a).full_like(value, dtype=dtype)
+    def make(
+        owner: Tensor,
+        /,
+        prototype: Any = None,
+        dtype: Any = None,
+        order: str = "K",
+        subok: bool = True,
+        shape: int | Sequence[int] | None = None,
+        *,
+        device: str | None = None,
+        a: Any = None,
+    ) -> Tensor:
+        # `empty_like` calls the array `prototype`, the others `a`.
+        like = a if prototype is None else prototype
+        return _full_like(owner, like, value, dtype, order, subok, shape, device=device)
 
     return make
 
 
-def _full_like(owner: Tensor, a: Any, fill_value: bool | int | float, dtype: Any = None) -> Tensor:
-    return _wrap(owner, a).full_like(fill_value, dtype=dtype)
+def _full_like(
+    owner: Tensor,
+    /,
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: int | Sequence[int] | None = None,
+    *,
+    device: str | None = None,
+) -> Tensor:
+    # `order` and `subok` describe numpy's own arrays, and its only device is the host.
+    x = _wrap(owner, a)
+    if shape is None:
+        return x.full_like(fill_value, dtype=dtype)
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    kind = x.dtype if dtype is None else to_dtype(dtype)
+    return cast("Any", type(owner)).full(sizes, fill_value, dtype=kind, device=_device_of(x))
+
+
+def _device_of(x: Tensor) -> str | None:
+    return x.device if isinstance(x.device, str) else None
 
 
 def _norm(
@@ -485,8 +540,21 @@ def _norm(
     return tensor.norm(axes, ord=ord, keepdims=keepdims)
 
 
-def _einsum(owner: Tensor, formula: str, *operands: Any) -> Tensor:
-    return cast("Any", type(owner)).einsum(formula, *(_wrap(owner, o) for o in operands))
+def _einsum(
+    owner: Tensor,
+    /,
+    formula: str,
+    *operands: Any,
+    dtype: Any = None,
+    order: str = "K",
+    casting: str = "safe",
+    optimize: object = False,
+) -> Tensor:
+    # As in numpy, the calculation is in `dtype`. The order of contractions is svod's own.
+    tensors = [_wrap(owner, o) for o in operands]
+    if dtype is not None:
+        tensors = [tensor.cast(dtype) for tensor in tensors]
+    return cast("Any", type(owner)).einsum(formula, *tensors)
 
 
 def _result_type(_owner: Tensor, *values: Any) -> np.dtype:
@@ -524,11 +592,10 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
             "count_nonzero",
             "nanmax",
             "nanmin",
-            "nansum",
-            "nanprod",
         )
     },
     **{name: _sum_like(name) for name in ("sum", "prod")},
+    **{name: _nan_sum_like(name) for name in ("nansum", "nanprod")},
     **{name: _scan(name) for name in ("cumsum", "cumprod")},
     **{name: _average(name) for name in ("mean", "std", "var", "nanmean", "nanvar", "nanstd")},
     **{
