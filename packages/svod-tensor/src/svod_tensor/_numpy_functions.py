@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from svod_dtype import to_dtype
@@ -223,13 +223,11 @@ def _is_default(name: str, value: object) -> bool:
     )
 
 
-def _raise_unexpected(shown: str, name: str) -> None:
-    raise OperandError(
-        operation=shown,
-        found=f"the argument {name}",
-        expected="what the method of tensors takes",
-        hint="x.numpy() is an array with the values, read now",
-    )
+def _is_layout(name: str, value: object) -> bool:
+    """Whether an argument describes arrays of numpy only: their class, device and memory order. Only
+    Fortran's order changes values, in `ravel` and `reshape`.
+    """
+    return name in ("casting", "device", "subok") or (name == "order" and value != "F")
 
 
 def _wrap(owner: Tensor, value: Any) -> Tensor:
@@ -263,14 +261,11 @@ def call_function(
     counterpart.
 
     Args:
-        owner: a tensor among the arguments.
+        owner: a tensor among the arguments, or the argument `like`.
         function: function of numpy.
         types: types of the arguments that implement the protocol.
         args: its positional arguments.
         kwargs: its keyword arguments.
-
-    Raises:
-        OperandError: if the counterpart does not have an argument.
     """
     import numpy as np
 
@@ -283,22 +278,20 @@ def call_function(
         return function(
             *map(_to_array, args), **{name: _to_array(value) for name, value in kwargs.items()}
         )
-    options = {name: value for name, value in kwargs.items() if not _is_default(name, value)}
+    options = {
+        name: value
+        for name, value in kwargs.items()
+        if not (_is_default(name, value) or _is_layout(name, value))
+    }
     out = options.pop("out", None)
     try:
-        # Arguments that only numpy knows lead to numpy, on the values; a name that is new to both
-        # is an error.
+        # Arguments that only numpy knows lead to numpy, on the values. A name that is new to both
+        # does not arrive here: numpy's own dispatcher raises.
         bound = signature(counterpart).bind(owner, *args, **options)
     except TypeError:
-        known = list(signature(counterpart).parameters)
-        surplus = next((n for n in options if n not in known), None)
-        if surplus is None or surplus in signature(function).parameters:
-            options |= {} if out is None else {"out": out}
-            return function(
-                *map(_to_array, args), **{n: _to_array(value) for n, value in kwargs.items()}
-            )
-        _raise_unexpected(f"numpy.{name}", surplus)
-        raise
+        return function(
+            *map(_to_array, args), **{n: _to_array(value) for n, value in kwargs.items()}
+        )
     result = counterpart(*bound.args, **bound.kwargs)
     return result if out is None else _fill(out, result)
 
@@ -378,7 +371,7 @@ def _method(method: str) -> Callable[..., Any]:
     def call(owner: Tensor, a: Any, *args: Any, **kwargs: Any) -> object:
         return getattr(_wrap(owner, a), method)(*args, **kwargs)
 
-    return call
+    return _with_parameters(call, method, n_tensors=1)
 
 
 def _property(name: str) -> Callable[..., object]:
@@ -396,6 +389,20 @@ def _binary_method(method: str) -> Callable[..., Any]:
     def call(owner: Tensor, a: Any, b: Any, *args: Any, **kwargs: Any) -> object:
         return getattr(_wrap(owner, a), method)(_wrap(owner, b), *args, **kwargs)
 
+    return _with_parameters(call, method, n_tensors=2)
+
+
+def _with_parameters(
+    call: Callable[..., object], method: str, *, n_tensors: int
+) -> Callable[..., Any]:
+    """Give a function, whose first parameters are its owner and tensors, the further parameters of a
+    method of tensors.
+    """
+    own = signature(call)
+    first = list(own.parameters.values())[: n_tensors + 1]
+    further = list(signature(getattr(Tensor, method)).parameters.values())[n_tensors:]
+    first = [parameter.replace(kind=Parameter.POSITIONAL_ONLY) for parameter in first]
+    setattr(call, "__signature__", Signature([*first, *further]))  # noqa: B010
     return call
 
 
@@ -409,6 +416,31 @@ def _concatenate(
 def _stack(owner: Tensor, arrays: Iterable[Any], axis: int = 0, *, dtype: Any = None) -> Tensor:
     joined = type(owner).stack([_wrap(owner, a) for a in arrays], axis=axis)
     return joined if dtype is None else joined.cast(dtype)
+
+
+def _at_least(n_axes: int) -> Callable[..., object]:
+    def extend(owner: Tensor, *arrays: Any) -> object:
+        extended = [_wrap(owner, a) for a in arrays]
+        for i, x in enumerate(extended):
+            # numpy puts the new axes first, but the last of three at the end.
+            n_trailing = 1 if n_axes == 3 and x.ndim in (1, 2) else 0
+            n_leading = max(0, n_axes - x.ndim - n_trailing)
+            sizes = (*(1,) * n_leading, *x.shape, *(1,) * n_trailing)
+            extended[i] = x.reshape(sizes) if len(sizes) > x.ndim else x
+        return extended[0] if len(extended) == 1 else tuple(extended)
+
+    return extend
+
+
+def _stack_along(n_axes: int, axis: int) -> Callable[..., Tensor]:
+    """`vstack` and its kin: concatenation of arrays with at least `n_axes` axes."""
+
+    def stack(owner: Tensor, tup: Iterable[Any], *, dtype: Any = None) -> Tensor:
+        arrays = [cast("Tensor", _at_least(n_axes)(owner, a)) for a in tup]
+        # `hstack` joins vectors along their only axis.
+        return _concatenate(owner, arrays, min(axis, arrays[0].ndim - 1), dtype=dtype)
+
+    return stack
 
 
 def _where(owner: Tensor, condition: Any, x: Any, y: Any, /) -> Tensor:
@@ -461,6 +493,39 @@ def _argsort(
 
 def _reshape(owner: Tensor, a: Any, /, shape: Any) -> Tensor:
     return _wrap(owner, a).reshape(shape)
+
+
+def _ravel(owner: Tensor, /, a: Any, order: str = "C") -> Tensor:
+    x = _wrap(owner, a)
+    return _transpose(owner, x).flatten() if order == "F" else x.flatten()
+
+
+def _isin(
+    owner: Tensor,
+    /,
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: str | None = None,
+) -> Tensor:
+    # `assume_unique` and `kind` only choose numpy's algorithm.
+    x = cast("Any", _wrap(owner, element))
+    return x.isin(_wrap(owner, test_elements), invert=invert)
+
+
+def _partition(
+    owner: Tensor, /, a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
+) -> Tensor:
+    # A sorted tensor is partitioned at every index.
+    return _sort(owner, a, axis)
+
+
+def _argpartition(
+    owner: Tensor, /, a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
+) -> Tensor:
+    return _argsort(owner, a, axis)
 
 
 def _pad(
@@ -527,6 +592,24 @@ def _full_like(
 
 def _device_of(x: Tensor) -> str | None:
     return x.device if isinstance(x.device, str) else None
+
+
+def _create(name: str) -> Callable[..., Tensor]:
+    """A function of numpy that creates arrays, here with a tensor as `like`: its array becomes a
+    tensor on the device of `like`.
+    """
+
+    def create(like: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        import numpy as np
+
+        source = args[0] if args else None
+        if isinstance(source, Tensor):
+            x = source if (dtype := kwargs.get("dtype")) is None else source.cast(dtype)
+            n_new = max(0, kwargs.get("ndmin", 0) - x.ndim)
+            return x.reshape((*(1,) * n_new, *x.shape))
+        return _wrap(like, getattr(np, name)(*map(_to_array, args), **kwargs))
+
+    return create
 
 
 def _norm(
@@ -614,24 +697,33 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
             "isclose",
             "copy",
             "expand_dims",
-            "ravel",
             "repeat",
             "broadcast_to",
         )
     },
     **{
         name: _binary_method(name)
-        for name in ("take_along_axis", "searchsorted", "isin", "tensordot")
+        for name in ("take_along_axis", "searchsorted", "tensordot")
     },
     **LIBRARIES,
     **SAMPLES,
     "concatenate": _concatenate,
     "stack": _stack,
+    "vstack": _stack_along(2, 0),
+    "hstack": _stack_along(1, 1),
+    "dstack": _stack_along(3, 2),
+    "atleast_1d": _at_least(1),
+    "atleast_2d": _at_least(2),
+    "atleast_3d": _at_least(3),
     "where": _where,
     "transpose": _transpose,
     "permute_dims": _transpose,
     "swapaxes": _method("transpose"),
     "reshape": _reshape,
+    "ravel": _ravel,
+    "isin": _isin,
+    "partition": _partition,
+    "argpartition": _argpartition,
     "pad": _pad,
     "sort": _sort,
     "argsort": _argsort,
@@ -642,6 +734,26 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "einsum": _einsum,
     "linalg.norm": _norm,
     "linalg.matmul": _binary_method("matmul"),
+    **{
+        name: _create(name)
+        for name in (
+            "arange",
+            "array",
+            "asanyarray",
+            "asarray",
+            "ascontiguousarray",
+            "empty",
+            "eye",
+            "frombuffer",
+            "fromfunction",
+            "fromiter",
+            "full",
+            "identity",
+            "ones",
+            "tri",
+            "zeros",
+        )
+    },
     "zeros_like": _like(0),
     "ones_like": _like(1),
     "full_like": _full_like,
