@@ -4,6 +4,8 @@ threads, in processes and on a cluster.
 
 from __future__ import annotations
 
+import copy
+import importlib
 import pickle
 
 import numpy as np
@@ -309,6 +311,33 @@ def test_captured_functions_are_pickled_by_value():
     assert restored.n_captures == 1
     triple = pickle.loads(pickle.dumps(scale(3.0)))
     assert triple(Tensor([1.0])).tolist() == [3.0]
+
+
+def test_a_captured_function_that_writes_is_a_copy_of_its_own():
+    total = Tensor([0.0])
+
+    @jit
+    def add(x):
+        total.assign(total + x)
+        return total + 0
+
+    first, second = (pickle.loads(pickle.dumps(add)) for _ in range(2))
+    assert first(Tensor([2.0])).tolist() == [2.0]
+    assert first.assigns
+    third = pickle.loads(pickle.dumps(add))
+    assert third(Tensor([3.0])).tolist() == [3.0]
+    assert second is first
+    assert total.tolist() == [0.0]
+
+
+def test_captured_functions_of_modules_are_pickled_by_name(tmp_path, monkeypatch):
+    (tmp_path / "steps_of_a_module.py").write_text(
+        "from svod_tensor import jit\n\n\n@jit\ndef step(x):\n    return x + 1\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    step = importlib.import_module("steps_of_a_module").step
+    assert pickle.loads(pickle.dumps(step)) is step
+    assert copy.deepcopy(step) is step is copy.copy(step)
 
 
 def test_captured_functions_on_threads_and_processes():

@@ -4,8 +4,8 @@ counterpart.
 
 from __future__ import annotations
 
-import sys
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -354,7 +354,9 @@ ARGUMENTS = {
     "argsort, kind": lambda x: np.argsort(x, axis=1, kind="mergesort"),
     "nansum in a dtype": lambda x: np.nansum(x, axis=0, dtype="f8"),
     "nanprod in a dtype": lambda x: np.nanprod(x, dtype="f8"),
-    "isin, assume_unique": lambda x: np.isin(x, [0.5], assume_unique=True, invert=True, kind="sort"),
+    "isin, assume_unique": lambda x: np.isin(
+        x, [0.5], assume_unique=True, invert=True, kind="sort"
+    ),
     "copy, order": lambda x: np.copy(x, order="K", subok=True),
     "ravel in C order": lambda x: np.ravel(x, order="C"),
     "ravel in Fortran order": lambda x: np.ravel(x, "F"),

@@ -14,7 +14,6 @@ from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from svod_dtype import to_dtype
-from svod_ir import OperandError
 from svod_tensor._numpy_libraries import LIBRARIES
 from svod_tensor._numpy_samples import SAMPLES
 from svod_tensor.ops.core.operands import (
@@ -701,10 +700,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
             "broadcast_to",
         )
     },
-    **{
-        name: _binary_method(name)
-        for name in ("take_along_axis", "searchsorted", "tensordot")
-    },
+    **{name: _binary_method(name) for name in ("take_along_axis", "searchsorted", "tensordot")},
     **LIBRARIES,
     **SAMPLES,
     "concatenate": _concatenate,

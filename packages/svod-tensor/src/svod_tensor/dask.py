@@ -11,19 +11,24 @@ A process that receives a task imports this module with it, so workers need no s
 transferred by pickle, whose out-of-band buffers are the tensors' memory.
 """
 
+# dask's annotations are partial.
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from typing import Any, cast
 
-import dask
 import dask.array as da
+import dask.config as dask_config
 import numpy as np
 from dask._task_spec import GraphNode, Task, convert_legacy_graph
-from dask.array.backends import ArrayBackendEntrypoint
+from dask.array.backends import ArrayBackendEntrypoint, array_creation_dispatch
 from dask.array.dispatch import percentile_lookup, to_numpy_dispatch
 from dask.array.optimization import optimize as optimize_arrays
 from dask.utils import ensure_dict
+
 from svod_tensor.ops.interface.reading import host_array
 from svod_tensor.ops.interface.sources import asarray
 from svod_tensor.tensor import Tensor
@@ -93,7 +98,7 @@ def _as_chunk(block: Any) -> Tensor:
 def _create(name: str, /, *args: Any, meta: Any = None, **kwargs: Any) -> da.Array:
     """Call dask's function of this name, with chunks like the array `meta`: a tensor by default."""
     like = Tensor.zeros(0) if meta is None else meta
-    with dask.config.set({"array.backend": "numpy"}):
+    with dask_config.set({"array.backend": "numpy"}):
         return getattr(da, name)(*args, meta=like, **kwargs)
 
 
@@ -114,9 +119,9 @@ class SvodBackend(ArrayBackendEntrypoint):
         return _as_chunk
 
     @classmethod
-    def to_backend(cls, data: da.Array, **kwargs: Any) -> da.Array:
+    def to_backend(cls, data: da.Array, **kwargs: Any) -> da.Array:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Convert the chunks of an array to tensors."""
-        if isinstance(data._meta, Tensor):
+        if isinstance(data._meta, Tensor):  # pyright: ignore[reportPrivateUsage]
             return data
         return data.map_blocks(_as_chunk, **kwargs)
 
@@ -146,7 +151,7 @@ class SvodBackend(ArrayBackendEntrypoint):
 
     @staticmethod
     def arange(*args: Any, meta: Any = None, **kwargs: Any) -> da.Array:
-        with dask.config.set({"array.backend": "numpy"}):
+        with dask_config.set({"array.backend": "numpy"}):
             created = da.arange(*args, **kwargs)
         return created if meta is not None else SvodBackend.to_backend(created)
 
@@ -156,13 +161,17 @@ def _percentile(a: Tensor, q: Any, method: str = "linear") -> Any:
     return percentile_lookup(host_array(a), np.asarray(q), method)
 
 
+def _to_numpy(data: Tensor, **_options: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    return np.asarray(data)
+
+
 def _register() -> None:
     da.register_chunk_type(Tensor)
     percentile_lookup.register(Tensor, _percentile)
-    to_numpy_dispatch.register(Tensor, lambda data, **_options: np.asarray(data))
-    da.backends.array_creation_dispatch.register_backend("svod", SvodBackend())
-    if dask.config.get("array_optimize", None) is None:
-        dask.config.set(array_optimize=optimize)
+    to_numpy_dispatch.register(Tensor, _to_numpy)
+    array_creation_dispatch.register_backend("svod", SvodBackend())
+    if dask_config.get("array_optimize", None) is None:
+        dask_config.set(array_optimize=optimize)
 
 
 _register()

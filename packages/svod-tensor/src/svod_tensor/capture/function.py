@@ -50,9 +50,9 @@ from svod_tensor.capture.dynamic_shapes import DynamicParameters, DynamicShapes,
 from svod_tensor.capture.function_plan import make_captured
 from svod_tensor.capture.keys import list_weak_objects
 from svod_tensor.capture.nested import Objects, has_objects
+from svod_tensor.capture.pickling import reduce_function
 from svod_tensor.capture.plan_table import PlanTable
 from svod_tensor.capture.quick import UNUSUAL, find_quick_call
-from svod_tensor.capture.pickling import reduce_function
 from svod_tensor.capture.signature import (
     describe_arguments,
     get_reason,

@@ -23,7 +23,6 @@ MAX_RESTORED: Final = 64
 """Number of captured functions that are kept for later pickles with equal contents."""
 
 
-
 class _Captured(Protocol):
     @property
     def assigns(self) -> bool: ...
@@ -50,7 +49,7 @@ def reduce_function(
         return kind, arguments
     import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
-    source = cast("bytes", cloudpickle.dumps((kind, arguments)))  # pyright: ignore[reportUnknownMemberType]
+    source = cloudpickle.dumps((kind, arguments))  # pyright: ignore[reportUnknownMemberType]
     return _restore, (source,)
 
 
@@ -69,12 +68,16 @@ def _find_global_name(captured: object) -> str | None:
 
 
 def _restore(source: bytes) -> object:
-    def load() -> object:
+    key = hashlib.sha256(source).digest()
+    # A function that writes to its own tensors differs from its pickle after the first call.
+    restored = RESTORED.find(key, is_usable=lambda captured: not captured.assigns)
+    if restored is None:
         import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
         kind, arguments = cast(
-            "tuple[Callable[..., object], tuple[object, ...]]", cloudpickle.loads(source)
+            "tuple[Callable[..., _Captured], tuple[object, ...]]", cloudpickle.loads(source)
         )
-        return kind(*arguments)
-
-    return RESTORED.get(hashlib.sha256(source).digest(), load)
+        restored = kind(*arguments)
+        RESTORED.replace(key, restored)
+        RESTORED.add(key, restored)  # drops the oldest
+    return restored
