@@ -33,7 +33,7 @@ from svod_tensor.ops.interface.reading import host_array
 from svod_tensor.ops.interface.sources import asarray
 from svod_tensor.tensor import Tensor
 
-__all__ = ["SvodBackend", "optimize", "realize_tensors"]
+__all__ = ["optimize", "realize_tensors"]
 
 
 def optimize(dsk: Mapping[Any, Any], keys: Any, **options: Any) -> MutableMapping[Any, Any]:
@@ -102,7 +102,7 @@ def _create(name: str, /, *args: Any, meta: Any = None, **kwargs: Any) -> da.Arr
         return getattr(da, name)(*args, meta=like, **kwargs)
 
 
-class SvodBackend(ArrayBackendEntrypoint):
+class _SvodBackend(ArrayBackendEntrypoint):
     """dask's array backend `"svod"`: `ones`, `zeros`, `empty`, `full` and `arange` create arrays of
     tensors. Random arrays have numpy's generators and chunks; `x.to_backend("svod")` converts them.
 
@@ -153,7 +153,7 @@ class SvodBackend(ArrayBackendEntrypoint):
     def arange(*args: Any, meta: Any = None, **kwargs: Any) -> da.Array:
         with dask_config.set({"array.backend": "numpy"}):
             created = da.arange(*args, **kwargs)
-        return created if meta is not None else SvodBackend.to_backend(created)
+        return created if meta is not None else _SvodBackend.to_backend(created)
 
 
 def _percentile(a: Tensor, q: Any, method: str = "linear") -> Any:
@@ -169,7 +169,7 @@ def _register() -> None:
     da.register_chunk_type(Tensor)
     percentile_lookup.register(Tensor, _percentile)
     to_numpy_dispatch.register(Tensor, _to_numpy)
-    array_creation_dispatch.register_backend("svod", SvodBackend())
+    array_creation_dispatch.register_backend("svod", _SvodBackend())
     if dask_config.get("array_optimize", None) is None:
         dask_config.set(array_optimize=optimize)
 
