@@ -23,12 +23,12 @@ MAX_RESTORED: Final = 64
 """Number of captured functions that are kept for later pickles with equal contents."""
 
 
-class _Captured(Protocol):
+class _Picklable(Protocol):
     @property
     def assigns(self) -> bool: ...
 
 
-RESTORED: Final[BoundedCache[bytes, _Captured]] = BoundedCache(lambda: MAX_RESTORED)
+RESTORED: Final[BoundedCache[bytes, _Picklable]] = BoundedCache(lambda: MAX_RESTORED)
 """Captured functions by the digest of their pickles."""
 
 
@@ -75,7 +75,7 @@ def _restore(source: bytes) -> object:
         import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
         kind, arguments = cast(
-            "tuple[Callable[..., _Captured], tuple[object, ...]]", cloudpickle.loads(source)
+            "tuple[Callable[..., _Picklable], tuple[object, ...]]", cloudpickle.loads(source)
         )
         restored = kind(*arguments)
         RESTORED.replace(key, restored)
