@@ -31,7 +31,7 @@ RUN_ELSEWHERE = {
 }
 # Optional packages of pages: without one, the remainder of the page is skipped (`tox run -e
 # interop` has all).
-OPTIONAL = {"jax", "onnx", "safetensors", "scipy", "sklearn", "torch"}
+OPTIONAL = {"dask", "distributed", "jax", "onnx", "safetensors", "scipy", "sklearn", "torch"}
 READMES = [
     ROOT / "README.md",
     *sorted(ROOT.glob("packages/*/README.md")),

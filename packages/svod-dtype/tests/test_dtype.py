@@ -369,3 +369,11 @@ def test_float_and_complex_denote_the_default_dtypes() -> None:
     for dtype in ("int32", "float8_e5m2", float32.vec(4)):
         with pytest.raises(DefaultDTypeError):
             set_default_dtype(dtype)
+
+
+def test_a_dtype_has_the_attributes_of_numpy_that_libraries_ask_for() -> None:
+    import numpy as np
+
+    assert to_dtype("float32").type is np.float32
+    assert issubclass(to_dtype("complex64").type, np.complexfloating)
+    assert not to_dtype("int8").hasobject

@@ -153,7 +153,7 @@ EXAMPLES = {
     ),
     "EmptyReductionError": (
         {"operation": "max", "shape": (0,), "axis": 0},
-        "max: zero-size reduction has no identity: axis 0 of shape (0,)",
+        "max: zero-size array to reduction operation, which has no identity: axis 0 of shape (0,)",
         ValueError,
     ),
     "EmptyScheduleError": (

@@ -579,3 +579,13 @@ def test_a_plan_that_is_known_for_one_configuration_is_not_used_for_another() ->
     found = (x * 3 + 1).realize_with(PrepareConfig(optimizer=OptimizerConfig(strategy="none")))
     assert KERNELS.counts().misses == n_kernels + 1
     assert found.numpy().tolist() == [[4.0] * 8] * 8
+
+
+@pytest.mark.parametrize("shape", [(1,), (2, 3)])
+def test_complex_results_of_known_plans_have_their_shape(shape: tuple[int, ...]) -> None:
+    for real in range(4):
+        array = np.full(shape, real, np.float32)
+        x = Tensor(array).cast("complex64").realize()
+        assert x.shape == shape
+        assert x.dtype.is_complex
+        np.testing.assert_array_equal(x.numpy(), array.astype(np.complex64))

@@ -5,6 +5,7 @@ counterpart.
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -288,6 +289,29 @@ CALLS = {
     "cov": lambda x: np.cov(x, bias=True),
     "corrcoef": lambda x: np.corrcoef(x[:, :2]),
     "histogram": lambda x: np.histogram(x, bins=4, range=(-1, 4))[0],
+    "partition": lambda x: np.partition(x, (0, 1, 2), axis=1),
+    "argpartition": lambda x: np.argpartition(x, (0, 1, 2), axis=1),
+    "vstack": lambda x: np.vstack([x, x[0]]),
+    "hstack": lambda x: np.hstack([x, x]) + np.hstack([x[0], x[1]]),
+    "dstack": lambda x: np.dstack([x, x]),
+    "atleast_1d": lambda x: np.atleast_1d(x[0, 0]),
+    "atleast_2d": lambda x: np.atleast_2d(x[0]),
+    "atleast_3d": lambda x: np.atleast_3d(x) + np.atleast_3d(x[0]),
+    "array": lambda x: np.array([[1, 2]], "f8", ndmin=3, like=x),
+    "asarray": lambda x: np.asarray(x, dtype="f8", like=x),
+    "asanyarray": lambda x: np.asanyarray([1, 2], like=x),
+    "ascontiguousarray": lambda x: np.ascontiguousarray([1.5], like=x),
+    "arange": lambda x: np.arange(2, 7, 2, like=x),
+    "empty": lambda x: np.empty((2, 0), like=x),
+    "eye": lambda x: np.eye(3, k=1, like=x),
+    "frombuffer": lambda x: np.frombuffer(b"\1\2", "u1", like=x),
+    "fromfunction": lambda x: np.fromfunction(lambda i: i * 2, (3,), like=x),
+    "fromiter": lambda x: np.fromiter([1, 2], "i4", like=x),
+    "full": lambda x: np.full(3, 2.5, "f4", like=x),
+    "identity": lambda x: np.identity(2, like=x),
+    "ones": lambda x: np.ones((2, 1), like=x),
+    "tri": lambda x: np.tri(3, like=x),
+    "zeros": lambda x: np.zeros(2, "?", like=x),
 }
 PLAIN = {
     "shape": lambda x: np.shape(x),
@@ -315,6 +339,71 @@ def test_every_counterpart_is_tried():
     if hasattr(np, "permute_dims"):
         check(np.permute_dims(Tensor(A), (1, 0)), A.T)
         check(np.linalg.matmul(Tensor(A), B.T), A @ B.T)
+
+
+ARGUMENTS = {
+    "full_like of another shape": lambda x: np.full_like(x, 2, dtype="int64", shape=(2, 2)),
+    "full_like of one size": lambda x: np.full_like(x, 2, shape=3, order="C", subok=False),
+    "zeros_like of another shape": lambda x: np.zeros_like(x, shape=()),
+    "ones_like by name": lambda x: np.ones_like(a=x, shape=(1,)),
+    "empty_like by name": lambda x: np.empty_like(prototype=x, shape=(0,)),
+    "einsum in a dtype": lambda x: np.einsum("ij,kj->ik", x, x, dtype="f8", optimize=True),
+    "einsum, order and casting": lambda x: np.einsum("ij->ji", x, order="K", casting="safe"),
+    "sort, kind": lambda x: np.sort(x, 0, kind="stable"),
+    "sort, stable": lambda x: np.sort(x, axis=None, stable=True),
+    "argsort, kind": lambda x: np.argsort(x, axis=1, kind="mergesort"),
+    "nansum in a dtype": lambda x: np.nansum(x, axis=0, dtype="f8"),
+    "nanprod in a dtype": lambda x: np.nanprod(x, dtype="f8"),
+    "isin, assume_unique": lambda x: np.isin(
+        x, [0.5], assume_unique=True, invert=True, kind="sort"
+    ),
+    "copy, order": lambda x: np.copy(x, order="K", subok=True),
+    "ravel in C order": lambda x: np.ravel(x, order="C"),
+    "ravel in Fortran order": lambda x: np.ravel(x, "F"),
+    "broadcast_to, subok": lambda x: np.broadcast_to(x, (2, 2, 3), subok=True),
+    "svd": lambda x: np.linalg.svd(x, full_matrices=False)[1],
+    "svd, values only": lambda x: np.linalg.svd(x, compute_uv=False),
+    "qr": lambda x: abs(np.linalg.qr(x)[1]),
+    "qr, the triangle only": lambda x: abs(np.linalg.qr(x, mode="r")),
+    "cholesky": lambda x: np.linalg.cholesky(np.einsum("ij,kj->ik", x, x)),
+    "eigh": lambda x: np.linalg.eigh(np.einsum("ij,kj->ik", x, x))[0],
+    "eigvalsh": lambda x: np.linalg.eigvalsh(np.einsum("ij,kj->ik", x, x)),
+}
+
+
+@pytest.mark.parametrize("case", ARGUMENTS)
+def test_functions_take_the_arguments_of_numpy(case):
+    check(ARGUMENTS[case](Tensor(A)), ARGUMENTS[case](A))
+
+
+def test_arguments_that_only_numpy_knows_lead_to_arrays():
+    weighted = np.quantile(Tensor(A), 0.5, method="inverted_cdf", weights=np.ones_like(A))
+    assert weighted == np.quantile(A, 0.5, method="inverted_cdf", weights=np.ones_like(A))
+    assert (np.reshape(Tensor(A), -1, order="F") == A.reshape(-1, order="F")).all()
+    assert np.tile(A=Tensor(A), reps=2).shape == (2, 6)
+    assert np.size(Tensor(A), axis=1) == 3
+
+
+def test_arrays_of_other_libraries_implement_operators_with_tensors():
+    class Column:
+        def __array__(self, dtype=None, copy=None):
+            raise AssertionError("the values of a column are not read")
+
+        def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+            return ufunc.__name__, len(inputs)
+
+        def __radd__(self, other):
+            return "radd", type(other).__name__
+
+    assert Tensor(A) + Column() == ("radd", "Tensor")
+    assert np.add(Tensor(A), Column()) == ("add", 2)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        Tensor(A) - Column()
+
+
+def test_a_tensor_weighs_as_much_as_its_elements():
+    assert sys.getsizeof(Tensor.zeros(1000)) > 4000
+    assert Tensor.__array_priority__ > A.__array_priority__
 
 
 def test_norms_agree_with_numpy():

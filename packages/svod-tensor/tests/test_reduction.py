@@ -120,7 +120,7 @@ def test_reductions_over_empty_axes():
     for name in ("max", "min", "argmax", "argmin"):
         with pytest.raises(
             EmptyReductionError,
-            match=r"zero-size reduction has no identity: axis 0 of shape \(0, 3\)",
+            match=r"zero-size array to reduction operation, which has no identity: axis 0 of shape \(0, 3\)",
         ):
             getattr(empty, name)(0)
     assert empty.max(1).shape == (0,)

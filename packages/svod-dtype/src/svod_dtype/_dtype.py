@@ -7,6 +7,7 @@ types.
 
 from __future__ import annotations
 
+import builtins
 import math
 import re
 import struct
@@ -289,6 +290,14 @@ class DType:
 
     dtype = numpy
     """Attribute that `numpy.dtype(x)` reads, so that numpy functions accept a `DType`."""
+
+    hasobject = False
+    """As in numpy: no dtype holds references to Python objects."""
+
+    @property
+    def type(self) -> builtins.type[np.generic]:
+        """numpy's class of scalars, as in numpy: `float32.type is np.float32`."""
+        return self.numpy.type
 
 
 def _restore(name: str, lanes: int) -> DType:

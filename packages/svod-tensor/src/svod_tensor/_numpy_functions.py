@@ -10,14 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from svod_dtype import to_dtype
-from svod_ir import OperandError
 from svod_tensor._numpy_libraries import LIBRARIES
 from svod_tensor._numpy_samples import SAMPLES
-from svod_tensor.ops.core.operands import as_tensor, is_scalar, promote, promote_to_float, to_float
+from svod_tensor.ops.core.operands import (
+    as_tensor,
+    is_scalar,
+    overrides_ufuncs,
+    promote,
+    promote_to_float,
+    to_float,
+)
 from svod_tensor.ops.core.operation import OPERATIONS
 from svod_tensor.ops.interface.reading import host_array
 from svod_tensor.tensor import Tensor
@@ -88,7 +94,7 @@ def call_ufunc(
     name = ufunc.__name__
     options = dict(kwargs)
     outs = cast("tuple[object, ...]", options.pop("out", ()))
-    if any(_overrides_ufuncs(value) for value in (*inputs, *outs)):
+    if any(overrides_ufuncs(value) for value in (*inputs, *outs)):
         # numpy then asks the other library.
         return NotImplemented
     if not _has_counterpart(ufunc, ufunc_method, options):
@@ -216,25 +222,11 @@ def _is_default(name: str, value: object) -> bool:
     )
 
 
-def _raise_unexpected(shown: str, name: str) -> None:
-    raise OperandError(
-        operation=shown,
-        found=f"the argument {name}",
-        expected="what the method of tensors takes",
-        hint="x.numpy() is an array with the values, read now",
-    )
-
-
-def _overrides_ufuncs(value: object) -> bool:
-    """Whether another library overrides numpy's functions for its arrays."""
-    import numpy as np
-
-    own = getattr(type(value), "__array_ufunc__", np.ndarray.__array_ufunc__)
-    return (
-        not isinstance(value, Tensor)
-        and own is not np.ndarray.__array_ufunc__
-        and not isinstance(value, np.generic)
-    )
+def _is_layout(name: str, value: object) -> bool:
+    """Whether an argument describes arrays of numpy only: their class, device and memory order. Only
+    Fortran's order changes values, in `ravel` and `reshape`.
+    """
+    return name in ("casting", "device", "subok") or (name == "order" and value != "F")
 
 
 def _wrap(owner: Tensor, value: Any) -> Tensor:
@@ -268,14 +260,11 @@ def call_function(
     counterpart.
 
     Args:
-        owner: a tensor among the arguments.
+        owner: a tensor among the arguments, or the argument `like`.
         function: function of numpy.
         types: types of the arguments that implement the protocol.
         args: its positional arguments.
         kwargs: its keyword arguments.
-
-    Raises:
-        OperandError: if the counterpart does not have an argument.
     """
     import numpy as np
 
@@ -288,22 +277,20 @@ def call_function(
         return function(
             *map(_to_array, args), **{name: _to_array(value) for name, value in kwargs.items()}
         )
-    options = {name: value for name, value in kwargs.items() if not _is_default(name, value)}
+    options = {
+        name: value
+        for name, value in kwargs.items()
+        if not (_is_default(name, value) or _is_layout(name, value))
+    }
     out = options.pop("out", None)
     try:
-        # Arguments that only numpy knows lead to numpy, on the values; a name that is new to both
-        # is an error.
+        # Arguments that only numpy knows lead to numpy, on the values. A name that is new to both
+        # does not arrive here: numpy's own dispatcher raises.
         bound = signature(counterpart).bind(owner, *args, **options)
     except TypeError:
-        known = list(signature(counterpart).parameters)
-        surplus = next((n for n in options if n not in known), None)
-        if surplus is None or surplus in _FALLBACK_ARGUMENTS:
-            options |= {} if out is None else {"out": out}
-            return function(
-                *map(_to_array, args), **{n: _to_array(value) for n, value in kwargs.items()}
-            )
-        _raise_unexpected(f"numpy.{name}", surplus)
-        raise
+        return function(
+            *map(_to_array, args), **{n: _to_array(value) for n, value in kwargs.items()}
+        )
     result = counterpart(*bound.args, **bound.kwargs)
     return result if out is None else _fill(out, result)
 
@@ -332,6 +319,17 @@ def _sum_like(method: str) -> Callable[..., Tensor]:
         owner: Tensor, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
     ) -> Tensor:
         return getattr(_wrap(owner, a), method)(axis, keepdims=keepdims, dtype=dtype)
+
+    return reduce
+
+
+def _nan_sum_like(method: str) -> Callable[..., Tensor]:
+    def reduce(
+        owner: Tensor, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+    ) -> Tensor:
+        x = _wrap(owner, a)
+        x = x if dtype is None else x.cast(dtype)
+        return getattr(x, method)(axis, keepdims=keepdims)
 
     return reduce
 
@@ -372,7 +370,7 @@ def _method(method: str) -> Callable[..., Any]:
     def call(owner: Tensor, a: Any, *args: Any, **kwargs: Any) -> object:
         return getattr(_wrap(owner, a), method)(*args, **kwargs)
 
-    return call
+    return _with_parameters(call, method, n_tensors=1)
 
 
 def _property(name: str) -> Callable[..., object]:
@@ -390,6 +388,20 @@ def _binary_method(method: str) -> Callable[..., Any]:
     def call(owner: Tensor, a: Any, b: Any, *args: Any, **kwargs: Any) -> object:
         return getattr(_wrap(owner, a), method)(_wrap(owner, b), *args, **kwargs)
 
+    return _with_parameters(call, method, n_tensors=2)
+
+
+def _with_parameters(
+    call: Callable[..., object], method: str, *, n_tensors: int
+) -> Callable[..., Any]:
+    """Give a function, whose first parameters are its owner and tensors, the further parameters of a
+    method of tensors.
+    """
+    own = signature(call)
+    first = list(own.parameters.values())[: n_tensors + 1]
+    further = list(signature(getattr(Tensor, method)).parameters.values())[n_tensors:]
+    first = [parameter.replace(kind=Parameter.POSITIONAL_ONLY) for parameter in first]
+    setattr(call, "__signature__", Signature([*first, *further]))  # noqa: B010
     return call
 
 
@@ -403,6 +415,31 @@ def _concatenate(
 def _stack(owner: Tensor, arrays: Iterable[Any], axis: int = 0, *, dtype: Any = None) -> Tensor:
     joined = type(owner).stack([_wrap(owner, a) for a in arrays], axis=axis)
     return joined if dtype is None else joined.cast(dtype)
+
+
+def _at_least(n_axes: int) -> Callable[..., object]:
+    def extend(owner: Tensor, *arrays: Any) -> object:
+        extended = [_wrap(owner, a) for a in arrays]
+        for i, x in enumerate(extended):
+            # numpy puts the new axes first, but the last of three at the end.
+            n_trailing = 1 if n_axes == 3 and x.ndim in (1, 2) else 0
+            n_leading = max(0, n_axes - x.ndim - n_trailing)
+            sizes = (*(1,) * n_leading, *x.shape, *(1,) * n_trailing)
+            extended[i] = x.reshape(sizes) if len(sizes) > x.ndim else x
+        return extended[0] if len(extended) == 1 else tuple(extended)
+
+    return extend
+
+
+def _stack_along(n_axes: int, axis: int) -> Callable[..., Tensor]:
+    """`vstack` and its kin: concatenation of arrays with at least `n_axes` axes."""
+
+    def stack(owner: Tensor, tup: Iterable[Any], *, dtype: Any = None) -> Tensor:
+        arrays = [cast("Tensor", _at_least(n_axes)(owner, a)) for a in tup]
+        # `hstack` joins vectors along their only axis.
+        return _concatenate(owner, arrays, min(axis, arrays[0].ndim - 1), dtype=dtype)
+
+    return stack
 
 
 def _where(owner: Tensor, condition: Any, x: Any, y: Any, /) -> Tensor:
@@ -427,19 +464,67 @@ def _outer(owner: Tensor, a: Any, b: Any) -> Tensor:
     return cast("Any", _wrap(owner, a).flatten()).outer(_wrap(owner, b).flatten())
 
 
-def _sort(owner: Tensor, a: Any, axis: int | None = -1) -> Tensor:
+def _sort(
+    owner: Tensor,
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    stable: bool | None = None,
+) -> Tensor:
+    # Every sort of tensors is stable, which all kinds of numpy allow.
     x = _wrap(owner, a)
     x, axis = (x.flatten(), -1) if axis is None else (x, axis)
     return x.take_along_axis(x.argsort(axis), axis)
 
 
-def _argsort(owner: Tensor, a: Any, axis: int | None = -1) -> Tensor:
+def _argsort(
+    owner: Tensor,
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    stable: bool | None = None,
+) -> Tensor:
     x = _wrap(owner, a)
     return x.flatten().argsort() if axis is None else x.argsort(axis)
 
 
 def _reshape(owner: Tensor, a: Any, /, shape: Any) -> Tensor:
     return _wrap(owner, a).reshape(shape)
+
+
+def _ravel(owner: Tensor, /, a: Any, order: str = "C") -> Tensor:
+    x = _wrap(owner, a)
+    return _transpose(owner, x).flatten() if order == "F" else x.flatten()
+
+
+def _isin(
+    owner: Tensor,
+    /,
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: str | None = None,
+) -> Tensor:
+    # `assume_unique` and `kind` only choose numpy's algorithm.
+    x = cast("Any", _wrap(owner, element))
+    return x.isin(_wrap(owner, test_elements), invert=invert)
+
+
+def _partition(
+    owner: Tensor, /, a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
+) -> Tensor:
+    # A sorted tensor is partitioned at every index.
+    return _sort(owner, a, axis)
+
+
+def _argpartition(
+    owner: Tensor, /, a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
+) -> Tensor:
+    return _argsort(owner, a, axis)
 
 
 def _pad(
@@ -464,14 +549,66 @@ def _clip(
 
 
 def _like(value: bool | int | float) -> Callable[..., Tensor]:
-    def make(owner: Tensor, a: Any, dtype: Any = None) -> Tensor:
-        return _wrap(owner, a).full_like(value, dtype=dtype)
+    def make(
+        owner: Tensor,
+        /,
+        prototype: Any = None,
+        dtype: Any = None,
+        order: str = "K",
+        subok: bool = True,
+        shape: int | Sequence[int] | None = None,
+        *,
+        device: str | None = None,
+        a: Any = None,
+    ) -> Tensor:
+        # `empty_like` calls the array `prototype`, the others `a`.
+        like = a if prototype is None else prototype
+        return _full_like(owner, like, value, dtype, order, subok, shape, device=device)
 
     return make
 
 
-def _full_like(owner: Tensor, a: Any, fill_value: bool | int | float, dtype: Any = None) -> Tensor:
-    return _wrap(owner, a).full_like(fill_value, dtype=dtype)
+def _full_like(
+    owner: Tensor,
+    /,
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: int | Sequence[int] | None = None,
+    *,
+    device: str | None = None,
+) -> Tensor:
+    # `order` and `subok` describe numpy's own arrays, and its only device is the host.
+    x = _wrap(owner, a)
+    if shape is None:
+        return x.full_like(fill_value, dtype=dtype)
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    kind = x.dtype if dtype is None else to_dtype(dtype)
+    return cast("Any", type(owner)).full(sizes, fill_value, dtype=kind, device=_device_of(x))
+
+
+def _device_of(x: Tensor) -> str | None:
+    return x.device if isinstance(x.device, str) else None
+
+
+def _create(name: str) -> Callable[..., Tensor]:
+    """A function of numpy that creates arrays, here with a tensor as `like`: its array becomes a
+    tensor on the device of `like`.
+    """
+
+    def create(like: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        import numpy as np
+
+        source = args[0] if args else None
+        if isinstance(source, Tensor):
+            x = source if (dtype := kwargs.get("dtype")) is None else source.cast(dtype)
+            n_new = max(0, kwargs.get("ndmin", 0) - x.ndim)
+            return x.reshape((*(1,) * n_new, *x.shape))
+        return _wrap(like, getattr(np, name)(*map(_to_array, args), **kwargs))
+
+    return create
 
 
 def _norm(
@@ -485,8 +622,21 @@ def _norm(
     return tensor.norm(axes, ord=ord, keepdims=keepdims)
 
 
-def _einsum(owner: Tensor, formula: str, *operands: Any) -> Tensor:
-    return cast("Any", type(owner)).einsum(formula, *(_wrap(owner, o) for o in operands))
+def _einsum(
+    owner: Tensor,
+    /,
+    formula: str,
+    *operands: Any,
+    dtype: Any = None,
+    order: str = "K",
+    casting: str = "safe",
+    optimize: object = False,
+) -> Tensor:
+    # As in numpy, the calculation is in `dtype`. The order of contractions is svod's own.
+    tensors = [_wrap(owner, o) for o in operands]
+    if dtype is not None:
+        tensors = [tensor.cast(dtype) for tensor in tensors]
+    return cast("Any", type(owner)).einsum(formula, *tensors)
 
 
 def _result_type(_owner: Tensor, *values: Any) -> np.dtype:
@@ -524,11 +674,10 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
             "count_nonzero",
             "nanmax",
             "nanmin",
-            "nansum",
-            "nanprod",
         )
     },
     **{name: _sum_like(name) for name in ("sum", "prod")},
+    **{name: _nan_sum_like(name) for name in ("nansum", "nanprod")},
     **{name: _scan(name) for name in ("cumsum", "cumprod")},
     **{name: _average(name) for name in ("mean", "std", "var", "nanmean", "nanvar", "nanstd")},
     **{
@@ -547,24 +696,30 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
             "isclose",
             "copy",
             "expand_dims",
-            "ravel",
             "repeat",
             "broadcast_to",
         )
     },
-    **{
-        name: _binary_method(name)
-        for name in ("take_along_axis", "searchsorted", "isin", "tensordot")
-    },
+    **{name: _binary_method(name) for name in ("take_along_axis", "searchsorted", "tensordot")},
     **LIBRARIES,
     **SAMPLES,
     "concatenate": _concatenate,
     "stack": _stack,
+    "vstack": _stack_along(2, 0),
+    "hstack": _stack_along(1, 1),
+    "dstack": _stack_along(3, 2),
+    "atleast_1d": _at_least(1),
+    "atleast_2d": _at_least(2),
+    "atleast_3d": _at_least(3),
     "where": _where,
     "transpose": _transpose,
     "permute_dims": _transpose,
     "swapaxes": _method("transpose"),
     "reshape": _reshape,
+    "ravel": _ravel,
+    "isin": _isin,
+    "partition": _partition,
+    "argpartition": _argpartition,
     "pad": _pad,
     "sort": _sort,
     "argsort": _argsort,
@@ -575,6 +730,26 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "einsum": _einsum,
     "linalg.norm": _norm,
     "linalg.matmul": _binary_method("matmul"),
+    **{
+        name: _create(name)
+        for name in (
+            "arange",
+            "array",
+            "asanyarray",
+            "asarray",
+            "ascontiguousarray",
+            "empty",
+            "eye",
+            "frombuffer",
+            "fromfunction",
+            "fromiter",
+            "full",
+            "identity",
+            "ones",
+            "tri",
+            "zeros",
+        )
+    },
     "zeros_like": _like(0),
     "ones_like": _like(1),
     "full_like": _full_like,

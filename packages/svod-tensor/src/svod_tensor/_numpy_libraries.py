@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from svod_tensor.ops.core.operands import as_tensor
 from svod_tensor.tensor import Tensor
@@ -42,11 +42,38 @@ def _get(library: str, name: str) -> Callable[..., Any]:
     return getattr(import_module(f"svod_tensor.{library}"), name)
 
 
+def _svd(
+    owner: Tensor,
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
+) -> Any:
+    x = as_tensor(a, owner)
+    if not compute_uv:
+        return _get("linalg", "svdvals")(x)
+    return _get("linalg", "svd")(x, full_matrices=full_matrices)
+
+
+def _qr(owner: Tensor, a: Any, mode: Literal["reduced", "complete", "r"] = "reduced") -> Any:
+    x = as_tensor(a, owner)
+    if mode == "r":
+        return _get("linalg", "qr")(x).R
+    return _get("linalg", "qr")(x, mode=mode)
+
+
+def _cholesky(owner: Tensor, a: Any, /, *, upper: bool = False) -> Any:
+    return _get("linalg", "cholesky")(as_tensor(a, owner), upper=upper)
+
+
 LIBRARIES: Final[Mapping[str, Callable[..., Any]]] = {
     **{
         f"linalg.{name}": _matrix_function(name, 1)
-        for name in ("det", "eigvals", "inv", "slogdet", "svdvals")
+        for name in ("det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "slogdet", "svdvals")
     },
+    "linalg.svd": _svd,
+    "linalg.qr": _qr,
+    "linalg.cholesky": _cholesky,
     "linalg.solve": _matrix_function("solve", 2),
     **{
         f"fft.{name}": _axis_function(name)

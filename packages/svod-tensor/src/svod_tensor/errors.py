@@ -365,8 +365,8 @@ class EmptyReductionError(UserError, ValueError):
     def __init__(self, *, operation: str, shape: tuple[object, ...], axis: int) -> None:
         self.operation, self.shape, self.axis = operation, shape, axis
         super().__init__(
-            f"{operation}: zero-size reduction has no identity: axis {axis} of shape"
-            f" {format_shape(shape)}"
+            f"{operation}: zero-size array to reduction operation, which has no"
+            f" identity: axis {axis} of shape {format_shape(shape)}"
         )
 
 

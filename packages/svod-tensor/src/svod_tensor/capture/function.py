@@ -35,7 +35,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Final, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 from svod_device import DeviceLostError
 from svod_dtype import default_float
@@ -50,6 +50,7 @@ from svod_tensor.capture.dynamic_shapes import DynamicParameters, DynamicShapes,
 from svod_tensor.capture.function_plan import make_captured
 from svod_tensor.capture.keys import list_weak_objects
 from svod_tensor.capture.nested import Objects, has_objects
+from svod_tensor.capture.pickling import reduce_function
 from svod_tensor.capture.plan_table import PlanTable
 from svod_tensor.capture.quick import UNUSUAL, find_quick_call
 from svod_tensor.capture.signature import (
@@ -178,6 +179,7 @@ class JitFunction(Generic[P, R]):
         if config is not None:
             resolve_config(config)  # raises errors here; the environment is read at each capture
         self._config = config
+        self._options = config, donate, dynamic_shapes
         self._donated = (
             resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
         )
@@ -303,10 +305,25 @@ class JitFunction(Generic[P, R]):
     def __get__(self, instance: object, owner: type | None = None) -> object:
         return self if instance is None else types.MethodType(self, instance)
 
+    def __reduce__(self) -> str | tuple[object, ...]:
+        return reduce_function(self, JitFunction, self.function, *self._options)
+
+    # Copies would capture anew; as copies of functions, they are the function itself.
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
     @property
     def n_captures(self) -> int:
         """Number of plans that are kept."""
         return len(self._plans)
+
+    @property
+    def assigns(self) -> bool:
+        """True if a captured signature writes to tensors."""
+        return any(captured.assigns for captured in self._plans.list_plans())
 
     def plans(self) -> list[ExecutionPlan]:
         """Return the plan of each signature, for inspection. Signatures without computation have

@@ -176,5 +176,6 @@ def _is_in_permanent_memory(plan: ExecutionPlan, indices: Iterable[int]) -> bool
 
 
 def _prepare_node(root: UOp, out: Buffer) -> Callable[[Buffer], UOp]:
-    shape, dtype, size, device = root.shape, out.dtype, out.size, out.device
-    return lambda buffer: view_prefix(make_memory(dtype, size, device, buffer), shape)
+    shape, kind = root.shape, root.dtype
+    dtype, size, device = out.dtype, out.size, out.device
+    return lambda buffer: view_prefix(make_memory(dtype, size, device, buffer), shape, kind)

@@ -59,6 +59,10 @@ class TensorBase:
 
     content: Cell | View
 
+    __array_priority__ = 100.0
+    """As in numpy: of several kinds of arrays, the kind that determines the result. numpy's own
+    arrays have 0."""
+
     @explain_arguments("Tensor")
     def __init__(
         self, data: TensorData, dtype: DTypeLike | None = None, device: str | None = None
@@ -359,6 +363,10 @@ class TensorBase:
                 if (foreign := find_foreign_attribute(type(self), name)) is None:
                     raise
                 raise foreign from None
+
+    def __sizeof__(self) -> int:
+        # As in numpy, the elements count: caches and schedulers weigh objects by `sys.getsizeof`.
+        return object.__sizeof__(self) + self.nbytes
 
     # By identity: `==` compares elements, as in numpy, and is no equality of tensors.
     def __hash__(self) -> int:

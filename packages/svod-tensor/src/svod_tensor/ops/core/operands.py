@@ -38,6 +38,7 @@ __all__ = [
     "is_scalar",
     "make_result",
     "move_beside",
+    "overrides_ufuncs",
     "promote",
     "promote_to_float",
     "slice_axis",
@@ -237,10 +238,18 @@ def is_operand(value: object) -> bool:
     if isinstance(value, _OPERANDS):
         return True
     kind = type(value)
-    # A class that sets `__array_ufunc__` to None implements operators with arrays itself (NEP 13).
-    return (hasattr(kind, "__array__") or hasattr(value, "__array_interface__")) and (
-        getattr(kind, "__array_ufunc__", True) is not None
-    )
+    is_array = hasattr(kind, "__array__") or hasattr(value, "__array_interface__")
+    return is_array and not overrides_ufuncs(value)
+
+
+def overrides_ufuncs(value: object) -> bool:
+    """True if another library overrides numpy's functions for its arrays, and so implements
+    operators with other arrays itself (NEP 13); a class may do so by `__array_ufunc__ = None`.
+    """
+    import numpy as np
+
+    own = getattr(type(value), "__array_ufunc__", np.ndarray.__array_ufunc__)
+    return own is not np.ndarray.__array_ufunc__ and not isinstance(value, TensorBase)
 
 
 def _check_dtype(refused: tuple[DType, ...], dtype: DType, operand_dtype: DType) -> None:
