@@ -16,6 +16,7 @@ from svod_tensor._data import copy_to_device
 from svod_tensor._shapes import Shape
 
 __all__ = [
+    "distribute",
     "iter_shards",
     "join_like",
     "join_shards",
@@ -45,9 +46,7 @@ def iter_shards(nodes: Iterable[UOp]) -> Iterable[UOp]:
 def spread(node: UOp, sharding: Sharding) -> tuple[UOp, ...]:
     """The shards of `node` under `sharding`."""
     if sharding.layout is not None:
-        if node.placement != sharding:
-            node = UOp(Op.RESHARD, node.dtype, (node,), sharding.layout)
-        return (UOp(Op.MSELECT, node.dtype, (node,), 0),)
+        return (UOp(Op.MSELECT, node.dtype, (distribute(node, sharding),), 0),)
     shards = [_make_shard(node, sharding, index) for index in range(len(sharding.devices))]
     # A replicated shard must be a copy: writes to it must not be visible in `node`.
     return tuple(
@@ -55,11 +54,22 @@ def spread(node: UOp, sharding: Sharding) -> tuple[UOp, ...]:
     )
 
 
+def distribute(node: UOp, sharding: Sharding) -> UOp:
+    """`node` under `sharding`."""
+    if sharding.layout is not None:
+        return (
+            node
+            if node.placement == sharding
+            else UOp(Op.RESHARD, node.dtype, (node,), sharding.layout)
+        )
+    return join_shards(spread(node, sharding), sharding.axis)
+
+
 def place_like(node: UOp, other: UOp) -> UOp:
     """`node`, which has no device, placed like `other`, which has the same shape."""
     placement = other.placement
     if isinstance(placement, Sharding):
-        return join_shards(spread(node, placement), placement.arrangement)
+        return distribute(node, placement)
     return node if placement is None or is_file(placement) else copy_to_device(node, placement)
 
 
@@ -69,8 +79,7 @@ def move_like(node: UOp, other: UOp) -> UOp:
     if node.placement is None or placement is None or is_file(placement):
         return node
     if isinstance(placement, Sharding):
-        whole = placement.replicated
-        return join_shards(spread(node, whole), whole.arrangement)
+        return distribute(node, placement.replicated)
     return copy_to_device(node, placement)
 
 

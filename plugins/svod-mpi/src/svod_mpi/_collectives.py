@@ -111,9 +111,7 @@ def _exchange(call: _Call) -> None:
     old_sizes, new_sizes = sizes[: call.size], sizes[call.size :]
     x, out, kind = call.arrays[0], call.out, get_type(call.out.dtype)
     begins = [0, *accumulate(new_sizes)]
-    sent = np.concatenate(
-        [_slice(x, axis, b, e).ravel() for b, e in pairwise(begins)]
-    )
+    sent = np.concatenate([_slice(x, axis, b, e).ravel() for b, e in pairwise(begins)])
     send_row, receive_row = x.size // x.shape[axis], out.size // out.shape[old_axis]
     received = np.empty(out.size, out.dtype)
     receive_counts = [size * receive_row for size in old_sizes]

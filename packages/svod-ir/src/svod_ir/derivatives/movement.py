@@ -16,7 +16,7 @@ from svod_ir.build import (
     make_shrink,
 )
 from svod_ir.derivatives.rule import Derivative, Parts, Wanted, add_up
-from svod_ir.derivatives.shards import spread_cotangent
+from svod_ir.derivatives.shards import distribute
 from svod_ir.ops import Op
 from svod_ir.sizes import normalize_size
 from svod_ir.uop import UOp
@@ -80,7 +80,7 @@ def _reverse_copy(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     placement = node.source.placement
     if isinstance(placement, Sharding):
         # The copy joined the shards; each device gets its slice of the cotangent.
-        return [spread_cotangent(cotangent, placement)]
+        return [distribute(cotangent, placement)]
     return [cotangent if placement is None else make_copy(cotangent, placement)]
 
 

@@ -8,7 +8,7 @@ from svod_ir._sharding import Sharding
 from svod_ir.args import LoopArg
 from svod_ir.build import make_alu, make_constant_like, make_copy, make_reshape, make_shrink
 from svod_ir.derivatives.rule import spread
-from svod_ir.derivatives.shards import spread_cotangent
+from svod_ir.derivatives.shards import distribute, replicate_first_axis
 from svod_ir.loops import (
     count_slots,
     get_slots,
@@ -50,7 +50,7 @@ class NewLoop:
 
     def slice(self, operand: UOp) -> UOp:
         """Slice a value along its first axis; return the PARAM that reads a slice in the body."""
-        return self._add(self._sliced, operand, is_slice=True)
+        return self._add(self._sliced, replicate_first_axis(operand), is_slice=True)
 
     def read(self, operand: UOp) -> UOp:
         """Read a value in each iteration; return the PARAM that reads it in the body."""
@@ -175,7 +175,7 @@ def make_view(form: UOp, by_param: Mapping[UOp, UOp | None]) -> UOp | None:
         total = known[0]
         for view in known[1:]:
             total = make_alu(Op.ADD, total, make_copy(view, placement.devices[0]))
-        return spread_cotangent(total, placement)
+        return distribute(total, placement)
     # A shard that no result depends on still is a part of the tensor.
     filled = [
         make_copy(make_constant_like(shard, 0), device) if view is None else view
@@ -210,7 +210,7 @@ def make_shaped(value: UOp, like: UOp) -> UOp:
     """A value broadcast to the shape of `like`, sharded like it."""
     value, placement = spread(value, like.shape), like.placement
     if isinstance(placement, Sharding) and value.placement != placement:
-        return spread_cotangent(value, placement)
+        return distribute(value, placement)
     return value
 
 

@@ -18,7 +18,7 @@ from svod_ir.derivatives.movement import LINEAR, SAME, forward_same_op
 from svod_ir.derivatives.reductions import REDUCE_AXIS, SCAN_AXIS
 from svod_ir.derivatives.rule import Derivative, MultipleDerivative, Parts, Wanted
 from svod_ir.derivatives.scatter import SCATTER
-from svod_ir.derivatives.shards import MULTI
+from svod_ir.derivatives.shards import MSELECT, MULTI
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
@@ -62,7 +62,7 @@ DERIVATIVES: Final[dict[Op, Derivative | str]] = {
     Op.MULTI: MULTI,
     Op.RESHARD: SAME,
     Op.MSTACK: _PART,
-    Op.MSELECT: "it is a single shard, which cannot be told from the other shards",
+    Op.MSELECT: MSELECT,
     Op.ALLREDUCE: _INSIDE,
     Op.BUFFER_VIEW: _INSIDE,
     Op.TRACED: TRACED,

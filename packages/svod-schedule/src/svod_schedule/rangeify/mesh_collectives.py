@@ -45,12 +45,12 @@ class Collectives:
         last: the last one, or a result of the loop that it is in; None if there is none yet.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, last: UOp | None = None) -> None:
         self.count = 0
-        self.last: UOp | None = None
+        self.last = last
         self._resharded: dict[tuple[UOp, MeshLayout], UOp] = {}
 
-    def order_after(self, values: Sequence[UOp]) -> tuple[UOp, ...]:
+    def order_before(self, values: Sequence[UOp]) -> tuple[UOp, ...]:
         """`values`, the first of which depends on the collectives so far."""
         if self.last is None or self.last in values:
             return tuple(values)

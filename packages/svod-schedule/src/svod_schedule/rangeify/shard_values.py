@@ -74,7 +74,7 @@ def shard_values(sink: UOp) -> UOp:
     """
     if not any(node.op in _SHARDED for node in iter_nodes(sink)):
         return sink
-    writer = _Writer(sink)
+    writer = _Writer(sink, Collectives())
     results = [s for operand in sink.src for s in writer.iter_results(operand)]
     last = writer.collectives.last
     return sink.with_src((*results, *([] if last is None else [last])))
@@ -84,11 +84,11 @@ _SHARDED: Final = frozenset({Op.MULTI, Op.MSELECT, Op.RESHARD})
 
 
 class _Writer:
-    def __init__(self, sink: UOp) -> None:
+    def __init__(self, sink: UOp, collectives: Collectives) -> None:
         self.plain = make_images()
         self.shards: dict[UOp, Shards] = {}
         self.placed: dict[UOp, UOp] = {}
-        self.collectives = Collectives()
+        self.collectives = collectives
         for node in sink.toposort():
             self.visit(node)
 
@@ -227,9 +227,13 @@ class _Writer:
         device = next(
             (p.devices[0] for s in node.src[1:] if isinstance(p := s.placement, Sharding)), None
         )
+        inputs = tuple(shard for shards in operands for shard in shards)
         outer = self.collectives
         n_before = outer.count
-        written = map_bodies(node, lambda body: _write_body(body, placements, device, outer))
+        token = None if outer.last is None else make_parameter(outer.last, len(inputs))
+        written = map_bodies(
+            node, lambda body: _write_body(body, placements, device, outer, token)
+        )
         if node.op is Op.LOOP:
             # Each shard is a carry or slice of its own, so the counts grow with the devices.
             n_carried, end_sliced = node.arg.n_carried, node.arg.n_carried + node.arg.n_sliced
@@ -239,12 +243,12 @@ class _Writer:
             )
             written = written.with_arg(written.arg._replace(n_carried=n_carried, n_sliced=n_sliced))
         control, *_ = self._expand(node.count if node.op is Op.LOOP else node.choice)
-        inputs = tuple(shard for shards in operands for shard in shards)
-        if outer.count > n_before:
-            # Its collectives come after those before it.
-            inputs = outer.order_after(inputs)
+        has_collectives = outer.count > n_before
+        if has_collectives and outer.last is not None:
+            # The first collective in a body reads the result of the last one before the loop.
+            inputs = (*inputs, outer.last)
         loop = written.with_src((control, *inputs))
-        if outer.count > n_before:
+        if has_collectives:
             outer.last = make_results(loop)[0]
         return loop
 
@@ -253,14 +257,12 @@ class _Writer:
 
         The parameters of the bodies change with them.
         """
-        devices = next(
-            (p.devices for s in node.src[1:] if isinstance(p := s.placement, Sharding)), ()
-        )
+        sharding = next((p for s in node.src[1:] if isinstance(p := s.placement, Sharding)), None)
         slots = get_slots(node.src[1:])
         operands = [
             (
-                self._place(node, position, slots[position], devices)
-                if devices and _has_no_device(s)
+                self._place(node, position, slots[position], sharding.replicated)
+                if sharding is not None and _has_no_device(s)
                 else s
             )
             for position, s in enumerate(node.src[1:])
@@ -289,9 +291,9 @@ class _Writer:
             node, lambda body: _replace_parameters(body, parameters, shifts)
         ).with_operands(tuple(operands))
 
-    def _place(self, node: UOp, position: int, slot: int, devices: Sequence[str]) -> UOp:
-        """Copy an operand without a device to the device of its PARAM or its result, else to all of
-        `devices`.
+    def _place(self, node: UOp, position: int, slot: int, sharding: Sharding) -> UOp:
+        """Copy an operand without a device to the device of its PARAM or its result, else to all
+        devices of `sharding`.
         """
         operand = node.src[1 + position]
         device = next(
@@ -309,18 +311,23 @@ class _Writer:
             device = make_results(node)[position].placement
         if any(_is_read_by_loop(body, slot) for body in get_bodies(node)):
             # The nested bodies take it as one value, not as shards.
-            device = (device if isinstance(device, str) else devices[0]) if is_carried else device
+            first = sharding.devices[0]
+            device = (device if isinstance(device, str) else first) if is_carried else device
             if not isinstance(device, str):
                 return operand
         if isinstance(device, str):
             placed = make_copy(operand, device)
             self.visit(placed)
             return placed
-        return self._copy_to(operand, devices)
+        return self._copy_to(operand, sharding)
 
-    def _copy_to(self, node: UOp, devices: Sequence[str]) -> UOp:
-        """Replicate a value on `devices`."""
-        copies = tuple(UOp(Op.COPY, node.dtype, (node,), device) for device in devices)
+    def _copy_to(self, node: UOp, sharding: Sharding) -> UOp:
+        """Replicate a value on the devices of `sharding`."""
+        if sharding.layout is not None:
+            resharded = UOp(Op.RESHARD, node.dtype, (node,), sharding.layout)
+            self.visit(resharded)
+            return resharded
+        copies = tuple(UOp(Op.COPY, node.dtype, (node,), device) for device in sharding.devices)
         stack = UOp(Op.MSTACK, node.dtype, copies)
         multi = UOp(Op.MULTI, node.dtype, (stack,))
         for new in (*copies, stack, multi):
@@ -436,16 +443,24 @@ def _count_devices(placement: Placement) -> int:
 
 
 def _write_body(
-    body: UOp, placements: Sequence[Placement], device: str | None, outer: Collectives
+    body: UOp,
+    placements: Sequence[Placement],
+    device: str | None,
+    outer: Collectives,
+    token: UOp | None,
 ) -> UOp:
-    """Write a body with shards. Values without a placement are computed on `device`."""
-    writer = _Writer(body)
+    """Write a body with shards. Values without a placement are computed on `device`.
+
+    The first collective of the body reads `token`.
+    """
+    writer = _Writer(body, Collectives(token))
     values: list[UOp] = []
     for x, placement in zip(body.src, placements, strict=True):
         devices = placement.devices if isinstance(placement, Sharding) else (placement or device,)
         values += map(_copy_if_unplaced, writer.fetch_all(x, placement), devices)
     outer.count += writer.collectives.count
-    return body.with_src(writer.collectives.order_after(values))
+    is_used = writer.collectives.count > 0
+    return body.with_src(writer.collectives.order_before(values) if is_used else tuple(values))
 
 
 def _copy_if_unplaced(x: UOp, device: str | None) -> UOp:

@@ -191,6 +191,9 @@ def _name(index: int) -> str:
 
 def _make_job(job: Job, pattern: SizePattern, bounds: Sequence[tuple[int, int]]) -> Job | None:
     """`job` with symbolic sizes; None if its shapes are inconsistent for some of their values."""
+    # The processes of a mesh agree on sizes, which a variable of one process would change.
+    if any(node.op is Op.RESHARD or node.op is Op.MULTI for node in job.graph.sink.toposort()):
+        return None
     variables = [UOp.variable(_name(size), *ends) for size, ends in enumerate(bounds)]
     numbers = pattern.express(variables)
     if any(bounds_of_size(size)[0] < 1 for size in numbers):

@@ -442,7 +442,7 @@ def _list_inductions(
 
 def _find_step(entry: _Entry, memories: set[UOp], counter: str) -> UOp | None:
     """The step that each iteration adds to an integer; None if the body does anything else."""
-    is_unsharded = len(entry.placeholder.memories) == 1 and all(
+    is_unsharded = not isinstance(entry.operand.placement, Sharding) and all(
         isinstance(s, int) for s in entry.operand.shape
     )
     if not is_unsharded or not entry.operand.dtype.is_int:

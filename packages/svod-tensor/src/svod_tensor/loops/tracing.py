@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from svod_dtype import UserError
-from svod_ir import Op, ParamArg, UOp
+from svod_ir import Op, ParamArg, Sharding, UOp
 from svod_ir.loops import make_parameter
 from svod_ir.ops import MOVEMENT
 from svod_tensor.cells import registry
@@ -162,7 +162,8 @@ class Trace(Capture):
 
     def allow_in_place_writes(self, cell: Cell, placeholder: Placeholder) -> None:
         """Allow writes to slices of `cell` in place, if it is a carry of a loop in one memory."""
-        if self.counter is not None and len(placeholder.memories) == 1:
+        is_sharded = isinstance(placeholder.node.placement, Sharding)
+        if self.counter is not None and not is_sharded:
             self._carried[id(cell)] = placeholder.memories
 
     def restore(self) -> None:

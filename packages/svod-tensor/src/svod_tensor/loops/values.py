@@ -8,7 +8,7 @@ from svod_dtype import DType
 from svod_ir import Sharding, SInt, UOp, format_shape
 from svod_ir.sizes import normalize_size, unbind
 from svod_tensor._data import copy_to_device
-from svod_tensor._shards import join_shards, spread
+from svod_tensor._shards import distribute
 from svod_tensor._trees import Structure, flatten
 from svod_tensor._variable import Variable
 from svod_tensor.errors import LoopArgumentError
@@ -124,7 +124,7 @@ def transfer(node: UOp, placement: str | Sharding | None) -> UOp:
         return node
     if isinstance(placement, str):
         return copy_to_device(node, placement)
-    return join_shards(spread(node, placement), placement.arrangement)
+    return distribute(node, placement)
 
 
 def unbind_shape(node: UOp) -> tuple[SInt, ...]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from svod_dtype import DType, UnknownDTypeError, to_dtype
-from svod_ir import Mesh, Op, OperandError, Sharding, UOp
+from svod_ir import Mesh, OperandError, Sharding
 from svod_ir.placement import split_evenly
 from svod_tensor._data import copy_to_device
 from svod_tensor._shapes import concrete_shape, normalize_axis
-from svod_tensor._shards import join_shards, shards_of, spread
+from svod_tensor._shards import distribute, shards_of
 from svod_tensor.cells.views import Shard
 from svod_tensor.errors import ShardError
 from svod_tensor.ops.core.operation import operation
@@ -138,11 +138,7 @@ def shard(
     # One device needs no shards: the graph has a single tensor.
     if len(names) == 1:
         return x.to(names[0])
-    return (
-        x.clone()
-        if sharding == x.sharding
-        else x.from_uop(join_shards(spread(x.uop, sharding), axis))
-    )
+    return x.clone() if sharding == x.sharding else x.from_uop(distribute(x.uop, sharding))
 
 
 def _shard_on_mesh(x: Tensor, mesh: Mesh, axes: int | Mapping[str, int] | None) -> Tensor:
@@ -166,7 +162,8 @@ def _shard_on_mesh(x: Tensor, mesh: Mesh, axes: int | Mapping[str, int] | None) 
         if size < n_parts:
             problem = f"{size} elements along axis {axis} are fewer than {n_parts} processes"
             raise ShardError(devices=mesh.names, problem=problem)
-    return x.from_uop(UOp(Op.RESHARD, x.dtype, (x.uop,), mesh.lay_out(axes, x.shape)))
+    sharding = Sharding((mesh.device,), layout=mesh.lay_out(axes, x.shape))
+    return x.clone() if sharding == x.sharding else x.from_uop(distribute(x.uop, sharding))
 
 
 @operation(test="test_sharding.py::test_one_device_needs_no_shards", is_function=False)
