@@ -9,7 +9,8 @@ before → after, for two rows of 5 and 7 elements that are concatenated:
 
 Each part is a loop of its own, without the condition; a part of one iteration needs no loop. The
 outer loops enclose all parts, and the order of the iterations does not change. A kernel whose
-outermost loop is split has several ENDs. Only elementwise kernels for CPUs are split: with a mask,
+outermost loop is split has several ENDs; if it is to run in threads, a loop over these encloses the
+parts, and each thread computes a block of every part. Only elementwise kernels for CPUs are split: with a mask,
 each vector loads all operands of a concatenation, so the parts win unless they are much shorter than
 a vector (see `_is_faster`)."""
 
@@ -35,6 +36,9 @@ MAX_STORES: Final = 64
 
 MAX_NODES: Final = 2048
 """Maximum number of nodes of a split kernel, for the same reason."""
+
+MAX_REPEATED: Final = 1 / 8
+"""Maximum share of the work that is computed in every thread."""
 
 # Costs in accesses of a vector. They separate 720 random concatenations, paddings, rolls and stacks of
 # rows of 1 to 64 elements of four dtypes: the chosen loops took 0.53 times as long as masked ones, and
@@ -86,7 +90,7 @@ def split_loops(sink: UOp, target: Target) -> UOp:
         return sink
     if any(r.stop.ranges for r in end.loops):
         return sink
-    # Only a loop that encloses all parts can be split over threads.
+    # Threads need a loop that encloses all parts.
     is_threaded = target.cores > 1 and make_facts(sink, target).work >= constants.MIN_THREADED_WORK
     n_threads = target.cores if is_threaded else 1
     splitter = _Splitter(FreshIds(sink), _count_lanes(order, target), n_threads)
@@ -152,17 +156,19 @@ class _Splitter:
             # The number of cuts bounds the work of trying them.
             if not 0 < len(cuts.get(loop, ())) < MAX_STORES or _is_transposed(body, loops):
                 continue
+            block: UOp | None = None
             if not self.is_nested and not self._has_threads(loops[:i]):
-                continue
-            parts = self._cut(body, loop, loops[i + 1 :], cuts[loop])
+                if i > 0 or not _is_divisible(body, cuts[loop], loops, self.n_threads):
+                    continue
+                block = self.fresh.make_range(self.n_threads, loop.arg.kind)
+            parts = self._cut(body, loop, loops[i + 1 :], cuts[loop], block)
             # Without a condition, the inner loops can be merged, which always pays.
             if loop is loops[-1] and not self._is_faster(body, max_trips(loop), parts):
                 continue
             self.is_nested = True
             effects = [e for part in parts for e in self.split(part.body, part.loops)]
-            if i == 0:
-                return tuple(effects)
-            return (UOp(Op.GROUP, void, tuple(effects)).end(*loops[:i]),)
+            around = loops[:i] if block is None else (block,)
+            return (UOp(Op.GROUP, void, tuple(effects)).end(*around),) if around else tuple(effects)
         return (body.end(*loops),)
 
     def _has_threads(self, around: tuple[UOp, ...]) -> bool:
@@ -170,16 +176,28 @@ class _Splitter:
         return n == 1 or any(isinstance(s := exact_trips(r), int) and s >= n for r in around)
 
     def _cut(
-        self, body: UOp, loop: UOp, inner: tuple[UOp, ...], cuts: Sequence[int]
+        self,
+        body: UOp,
+        loop: UOp,
+        inner: tuple[UOp, ...],
+        cuts: Sequence[int],
+        block: UOp | None,
     ) -> list[_Part]:
+        """Cut `loop` in parts. With a `block`, a loop over threads, each part is cut in as many blocks
+        of equal size, the last of which overlaps its neighbor.
+        """
         parts: list[_Part] = []
         for start, stop in zip((0, *cuts), (*cuts, max_trips(loop)), strict=True):
             copies = {r: self.fresh.make_range(r.stop, r.arg.kind) for r in inner}
             loops = tuple(copies.values())
-            position = UOp.const(loop.dtype, start)
-            if stop - start > 1:
-                own = self.fresh.make_range(stop - start, loop.arg.kind)
-                position, loops = own + start, (own, *loops)
+            position, n = UOp.const(loop.dtype, start), stop - start
+            if block is not None and n >= self.n_threads:
+                n = ceil(n / self.n_threads)
+                is_even = n * self.n_threads == stop - start
+                position = (block * n if is_even else (block * n).minimum(stop - start - n)) + start
+            if n > 1:
+                own = self.fresh.make_range(n, loop.arg.kind)
+                position, loops = position + own, (own, *loops)
             moved = _simplify(body.substitute({loop: position, **copies}))
             parts.append(_Part(stop - start, moved, loops))
         return parts
@@ -211,6 +229,23 @@ class _Splitter:
         )
         cost = PART_COST + (HALF_COST if is_half_scalar else 0)
         return cost + _count_vectors(part.size, self.lanes) * (1 + n_reads + work)
+
+
+def _is_divisible(body: UOp, cuts: Sequence[int], loops: tuple[UOp, ...], n_threads: int) -> bool:
+    """Whether the parts of the outermost loop can be divided by threads: elements that several
+    threads compute are few, and not read.
+    """
+    order = body.toposort()
+    stores = [n for n in order if n.op is Op.STORE]
+    written = {n.location.memory.unordered for n in stores}
+    locations = {n.location for n in stores}
+    if any(
+        n.op is Op.INDEX and n not in locations and n.memory.unordered in written for n in order
+    ):
+        return False
+    size = max_trips(loops[0])
+    sizes = [stop - start for start, stop in zip((0, *cuts), (*cuts, size), strict=True)]
+    return sum(n for n in sizes if n < n_threads) * n_threads <= MAX_REPEATED * size
 
 
 def _simplify(body: UOp) -> UOp:
