@@ -42,10 +42,10 @@ MAX_REPEATED: Final = 1 / 8
 
 # Costs in accesses of a vector. They separate 720 random concatenations, paddings, rolls and stacks of
 # rows of 1 to 64 elements of four dtypes: the chosen loops took 0.53 times as long as masked ones, and
-# six cases took 1.1 to 1.2 times as long, padded images of three to six columns.
+# a few padded images of few columns took up to 1.2 times as long.
 
 CHOICE_COST: Final = 2.0
-"""A mask that selects between values, per cut and vector."""
+"""A mask that selects between reads, per cut and vector."""
 
 GATE_COST: Final = 1.25
 """A mask that only gates loads, per cut and vector."""
@@ -54,7 +54,7 @@ FIRST_GATE_GAIN: Final = 0.5
 """A mask with a single comparison costs less."""
 
 CONSTANT_CHOICE_COST: Final = 3.0
-"""A constant mask that selects between values, per cut."""
+"""A constant mask that selects between reads, per cut."""
 
 CONSTANT_GATE_COST: Final = 1.0
 """A constant mask that only gates loads, per cut."""
@@ -156,13 +156,19 @@ class _Splitter:
             # The number of cuts bounds the work of trying them.
             if not 0 < len(cuts.get(loop, ())) < MAX_STORES or _is_transposed(body, loops):
                 continue
+            if (
+                not self.is_nested
+                and loop is not loops[-1]
+                and _is_image_of_short_rows(body, loops)
+            ):
+                continue
             block: UOp | None = None
             if not self.is_nested and not self._has_threads(loops[:i]):
                 if i > 0 or not _is_divisible(body, cuts[loop], loops, self.n_threads):
                     continue
                 block = self.fresh.make_range(self.n_threads, loop.arg.kind)
             parts = self._cut(body, loop, loops[i + 1 :], cuts[loop], block)
-            # Without a condition, the inner loops can be merged, which always pays.
+            # Without a condition, the inner loops can be merged, which pays otherwise.
             if loop is loops[-1] and not self._is_faster(body, max_trips(loop), parts):
                 continue
             self.is_nested = True
@@ -211,6 +217,8 @@ class _Splitter:
             return not _is_interleaved(n_elements)
         n_cuts, n_vectors = len(parts) - 1, _count_vectors(n_elements, self.lanes)
         n_reads, work = _count_instructions(body)
+        # A choice between a read and a constant is a mask of the read.
+        is_chosen = is_chosen and n_reads > 1
         if _is_single_tile(n_elements, self.lanes):
             # The masks are constants, and a read that they mask for all lanes is removed.
             cut_cost = CONSTANT_CHOICE_COST if is_chosen else CONSTANT_GATE_COST
@@ -271,6 +279,18 @@ def _is_interleaved(n_elements: int) -> bool:
     only.
     """
     return n_elements <= 10 or (n_elements <= 16 and n_elements % 4 == 0)
+
+
+def _is_image_of_short_rows(body: UOp, loops: tuple[UOp, ...]) -> bool:
+    """Whether the most rows are computed at a time that are shorter than a vector, with gated loads."""
+    is_chosen = any(True for _ in body.iter_ops(Op.WHERE))
+    size = exact_trips(loops[-2])
+    return (
+        not is_chosen
+        and max_trips(loops[-1]) <= constants.SHORT_ROWS[0]
+        and isinstance(size, int)
+        and size % constants.SHORT_ROWS[0] == 0
+    )
 
 
 def _is_single_tile(n_elements: int, lanes: int) -> bool:
