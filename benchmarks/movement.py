@@ -5,10 +5,11 @@
     python benchmarks/movement.py "transpose uint8"    # workloads whose names begin so
 
 Transposes differ in dtype and size, and some sizes are divisible by no tile. Concatenations and
-padding along the first axis differ in the length of their rows, in two dtypes. Every library writes to memory that
-is allocated before: svod executes a plan, numpy and torch have an `out` argument or copy to a
-tensor. Every result is compared with numpy's, and the script fails if one is wrong. Measurements are
-interleaved in one process, and the minimum counts.
+padding along the first axis differ in the length of their rows, those along the last axis in the
+length of each part, in two dtypes. Every library writes to memory that is allocated before: svod
+executes a plan, numpy and torch have an `out` argument or copy to a tensor. Every result is compared
+with numpy's, and the script fails if one is wrong. Measurements are interleaved in one process, and
+the minimum counts.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ DTYPES = ("uint8", "float16", "float32", "float64")
 SIZES = ((64, 64), (100, 100), (384, 1536), (512, 512), (585, 333), (1024, 1024), (2000, 3000))
 ROW_DTYPES = ("uint8", "float32")
 ROW_LENGTHS = (1, 3, 5, 8, 12, 17, 33, 64)
+PART_LENGTHS = (1, 3, 7, 16, 33, 64, 101, 300)
 N_ROWS = 20_000
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -110,6 +112,22 @@ def _iter_workloads(is_quick: bool) -> Iterator[Workload]:
                 _pad_numpy,
                 _pad_torch,
             )
+        for length in PART_LENGTHS:
+            yield Workload(
+                f"concat last {dtype} parts of {length}",
+                tuple(_sample(100, length + i, dtype) for i in range(5)),
+                lambda *xs: _concat(xs, axis=1),
+                lambda out, *xs: np.concatenate(xs, axis=1, out=out),
+                partial(_concat_torch, axis=1),
+            )
+        for length in PART_LENGTHS:
+            yield Workload(
+                f"pad last {dtype} rows of {length}",
+                (_sample(100, length, dtype),),
+                lambda x: x.pad((0, 0), (1, 2)).contiguous(),
+                partial(_pad_numpy, axis=1, width=(1, 2)),
+                partial(_pad_torch, axis=1, width=(1, 2)),
+            )
 
 
 def _sample(n_rows: int, n_columns: int, dtype: str) -> Array:
@@ -117,27 +135,32 @@ def _sample(n_rows: int, n_columns: int, dtype: str) -> Array:
     return rng.integers(100, size=(n_rows, n_columns)).astype(dtype)
 
 
-def _concat(tensors: tuple[Any, ...]) -> Any:
+def _concat(tensors: tuple[Any, ...], axis: int = 0) -> Any:
     from svod_tensor import Tensor
 
-    return Tensor.concat(list(tensors), axis=0).contiguous()
+    return Tensor.concat(list(tensors), axis=axis).contiguous()
 
 
-def _concat_torch(out: Any, *tensors: Any) -> None:
+def _concat_torch(out: Any, *tensors: Any, axis: int = 0) -> None:
     import torch
 
-    torch.cat(tensors, dim=0, out=out)
+    torch.cat(tensors, dim=axis, out=out)
 
 
-def _pad_numpy(out: Array | None, x: Array) -> Array:
+def _pad_numpy(
+    out: Array | None, x: Array, axis: int = 0, width: tuple[int, int] = (2, 1)
+) -> Array:
     if out is None:
-        return np.pad(x, ((2, 1), (0, 0)))
-    out[:2], out[2:-1], out[-1:] = 0, x, 0
+        return np.pad(x, (width, (0, 0)) if axis == 0 else ((0, 0), width))
+    _pad_torch(out, x, axis, width)
     return out
 
 
-def _pad_torch(out: Any, x: Any) -> None:
-    out[:2], out[2:-1], out[-1:] = 0, x, 0
+def _pad_torch(out: Any, x: Any, axis: int = 0, width: tuple[int, int] = (2, 1)) -> None:
+    before, after = width
+    target = out if axis == 0 else out.T
+    source = x if axis == 0 else x.T
+    target[:before], target[before:-after], target[-after:] = 0, source, 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from svod_dtype import bfloat16, float32, int32, uint8
 from svod_ir import (
     Op,
     UOp,
+    make_concat,
     make_expand,
     make_flip,
     make_gather,
@@ -68,6 +69,11 @@ GRAPHS: dict[str, Callable[[], UOp]] = {
     "gather along": lambda: make_gather(tensor(1, 4, 16), tensor(2, 12, dtype=int32), 1),
     "padded": lambda: make_pad(tensor(1, 5, 12), [(1, 2), (3, 1)]) + 1,
     "sum of padded": lambda: reduce(make_pad(tensor(1, 5, 12), [(1, 2), (3, 1)]), 1),
+    "concatenated rows": lambda: make_concat([tensor(1, 3, 20), tensor(2, 4, 20)], axis=0),
+    "concatenated columns": lambda: (
+        make_concat([tensor(1, 6, 17), tensor(2, 6, 1), tensor(3, 6, 9)], axis=1) * 2
+    ),
+    "padded on all sides": lambda: make_pad(tensor(1, 3, 4, 18), [(0, 0), (1, 2), (3, 1)]),
     "shrunk": lambda: make_shrink(tensor(1, 8, 20), [(1, 7), (2, 18)]),
     "bytes": lambda: (tensor(1, 8, 40, dtype=uint8) + 3) * 5,
     "bfloat16": lambda: tensor(1, 6, 16, dtype=bfloat16) * tensor(2, 6, 16, dtype=bfloat16),

@@ -22,6 +22,7 @@ from svod_ir import (
     Target,
     UOp,
     format_opts,
+    make_concat,
     make_expand,
     make_permute,
 )
@@ -604,6 +605,7 @@ SMALL_GRAPHS: dict[str, Callable[[], UOp]] = {
     "matmul": lambda: matmul(tensor(1, 6, 10), tensor(2, 10, 16)),
     "softmax": lambda: softmax(tensor(1, 5, 24)),
     "sum of rows": lambda: reduce(tensor(1, 7, 24), 1),
+    "concatenation": lambda: make_concat([tensor(1, 6, 17), tensor(2, 6, 20)], axis=1),
     "elementwise": lambda: tensor(1, 6, 20) * tensor(2, 6, 20) + 1,
 }
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from svod_dtype import index, int32
+from svod_dtype import float32, index, int32
 from svod_ir import AxisType, IROptions, KernelInfo, Op, Opt, OptOp, Target, UOp, make_scan_axis
 from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.nodes import param, reduce_over
@@ -86,6 +86,12 @@ def make_batched_product(batch: int, rows: int, columns: int, n: int) -> UOp:
         out.index((b * rows + row) * columns + column).store(value).end(b, row, column),
         arg=KernelInfo(),
     )
+
+
+def make_parts(size: int) -> UOp:
+    """A kernel that fills the first elements of another array."""
+    r = UOp.range(size, 9, AxisType.LOOP)
+    return UOp.sink(param(7, size).index(r).store(UOp.const(float32, 1.0)).end(r), arg=KernelInfo())
 
 
 def make_update(size: int) -> UOp:
@@ -711,7 +717,13 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_product(6, 8, 16),
         (Opt(OptOp.PACK, 0), Opt(OptOp.SPLIT, 2, 4)),
         CPU,
-        "axis 2 is not a loop over the results",
+        "axis 2 is not a loop over all results",
+    ),
+    "threads along one of two parts": (
+        UOp.sink(*make_copy(6).src, *make_parts(7).src, arg=KernelInfo()),
+        (Opt(OptOp.THREAD, 0, 2),),
+        CPU,
+        "axis 0 is not a loop over all results",
     ),
     "pack of rows of a size that varies": (
         make_product(6, 8, N),

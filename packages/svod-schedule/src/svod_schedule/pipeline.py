@@ -67,6 +67,7 @@ from svod_schedule.optimize.heuristics.proposals import Reason
 from svod_schedule.optimize.merge_loops import merge_loops
 from svod_schedule.optimize.share_loops import share_loops
 from svod_schedule.optimize.simplify_kernel import simplify_kernel
+from svod_schedule.optimize.split_loops import split_loops
 from svod_schedule.rangeify.all_reduce import all_reduce
 from svod_schedule.rangeify.gather_sums import gather_sums
 from svod_schedule.rangeify.limit_buffers import limit_buffers
@@ -401,6 +402,13 @@ _OPTIMIZE: Final = (
     # The number of lanes of a vector depends on the dtype that is computed in.
     Pass(
         "emulate", lambda g, c: emulate(g, c.target), "computes narrow floats in float32", "kernel"
+    ),
+    Pass(
+        "split-loops",
+        lambda g, ctx: split_loops(g, ctx.target),
+        "splits loops where conditions compare their indices with constants",
+        "kernel",
+        after=("simplify-kernel",),
     ),
     # Merging compares strides, which show only in simplified indices.
     Pass(

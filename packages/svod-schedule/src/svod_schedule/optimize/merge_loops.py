@@ -16,7 +16,7 @@ from svod_ir import Op, Target, UOp, exact_trips, max_trips
 from svod_schedule._linear_index import find_stride
 from svod_schedule._loops import replace_range
 
-__all__ = ["merge_loops"]
+__all__ = ["find_comparison", "merge_loops"]
 
 
 def merge_loops(sink: UOp, target: Target) -> UOp:
@@ -105,6 +105,23 @@ def _find_compared(node: UOp) -> UOp | None:
     if left.op is Op.RANGE and right.op is Op.CONST:
         return left
     return right if right.op is Op.RANGE and left.op is Op.CONST else None
+
+
+def find_comparison(node: UOp) -> tuple[UOp, tuple[int, ...]] | None:
+    """The RANGE that a node compares with a constant, and its values from which on the result may
+    differ from the result before.
+    """
+    if node.op is Op.NE or node.op is Op.EQ:
+        left, right = map(_drop_cast, node.src)
+        loop, constant = (left, right) if left.op is Op.RANGE else (right, left)
+        if loop.op is not Op.RANGE or constant.op is not Op.CONST:
+            return None
+        return loop, (int(constant.arg), int(constant.arg) + 1)
+    loop = _find_compared(node)
+    if loop is None:
+        return None
+    left, right = map(_drop_cast, node.src)
+    return loop, ((int(right.arg),) if left is loop else (int(left.arg) + 1,))
 
 
 def _drop_cast(node: UOp) -> UOp:

@@ -49,7 +49,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nest:
-    """A reduction, or the loops that fill private memory: the `node` that ends the loops, and the
+    """A reduction, or the loops that fill a row: the `node` that ends the loops, and the
     accesses inside.
     """
 
@@ -92,7 +92,7 @@ class KernelFacts:
         results: the loops over results, from outer to inner.
         accesses: all reads and writes.
         reductions: all reductions, in the order of computation.
-        rows: the loop nests that fill private memory.
+        rows: the loop nests that fill private memory, or a part of the results (split-loops).
         carried: the loops that carry values from iteration to iteration.
         lanes: the number of elements of the widest computed dtype that fit a vector.
         access_bytes: the size of the widest element in memory.
@@ -155,9 +155,12 @@ def make_facts(kernel: UOp, target: Target) -> KernelFacts:
         for n in order
         if n.op is Op.INDEX
     }
-    # An END below another node fills private memory; only those that the SINK holds loop over
-    # results.
+    # An END below another node fills private memory or a part of the results; only those that the
+    # SINK holds loop over all results.
     ends, effects = [n for n in order if n.op in (Op.END, Op.REDUCE)], set(kernel.src)
+    if len(effects) > 1:
+        # Parts without a common loop, see split-loops: each is vectorized separately.
+        effects.clear()
     outer = {r for n in ends if n in effects for r in n.loops if r.arg.kind is AxisType.LOOP}
     axes = list_axes(order)
     results = tuple(r for r in axes if r in outer)

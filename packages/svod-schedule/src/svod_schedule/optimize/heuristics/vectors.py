@@ -401,14 +401,15 @@ def _mask(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
 
 
 def _fill_rows(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
-    """Vectorize the loops that fill private memory, unless its rows depend on the vectorized
-    axis.
+    """Vectorize the loops that fill private memory or a part of the results, unless their rows
+    depend on the vectorized axis.
     """
     for nest in facts.rows:
         axis = _find_lane_axis(facts, nest.loops, nest.accesses)
         if axis is not None and plan.lane_axis not in nest.node.ranges:
             why = f"lanes along {facts.name(axis)} fill a row"
-            yield _take(facts, axis, facts.lanes * _count_vectors(facts, axis), why)
+            amount = _fit(facts, axis, facts.lanes * _count_vectors(facts, axis))
+            yield _take(facts, axis, amount, why)
 
 
 def _take_reduced_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:

@@ -386,9 +386,11 @@ class Scheduler:
         return self._split(axis, amount, AxisType.GROUP_REDUCE, is_top=is_top)
 
     def _check_result_loop(self, opt: Opt, axis: UOp) -> None:
-        """Refuse a loop that fills private memory, which each thread runs as a whole."""
-        if not any(axis in n.loops for n in self.sink.src):
-            raise OptError(opt=opt, reason=f"axis {opt.axis} is not a loop over the results")
+        """Refuse a loop that does not enclose all effects, which each thread would run as a whole: it
+        fills private memory, or is one of the parts that split-loops made.
+        """
+        if not all(n.op is Op.END and axis in n.loops for n in self.sink.src):
+            raise OptError(opt=opt, reason=f"axis {opt.axis} is not a loop over all results")
 
     def _check_locals(self, opt: Opt) -> None:
         if not self.target.has_local:
