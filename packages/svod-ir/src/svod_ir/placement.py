@@ -58,6 +58,7 @@ __all__ = [
     "check_devices",
     "infer_placement",
     "is_file",
+    "is_on_mesh",
     "lay_out",
     "split_evenly",
 ]
@@ -146,6 +147,13 @@ def _common_placement(node: UOp) -> Placement:
 def is_file(placement: Placement) -> bool:
     """True if a placement is a file, which kernels of other devices read."""
     return isinstance(placement, str) and placement.startswith("DISK:")
+
+
+def is_on_mesh(placement: Placement) -> bool:
+    """True if a placement is over the processes of a mesh, where a value on the device of each
+    process may be an operand too.
+    """
+    return isinstance(placement, Sharding) and placement.layout is not None
 
 
 def lay_out(node: UOp) -> Partition:
@@ -248,8 +256,8 @@ def check_devices(*nodes: UOp) -> None:
 
 def _get_first(placements: Sequence[Placement]) -> Placement:
     known = [p for p in placements if p is not None]
-    on_mesh = next((p for p in known if isinstance(p, Sharding) and p.layout is not None), None)
-    if on_mesh is not None:
+    on_mesh = next((p for p in known if is_on_mesh(p)), None)
+    if isinstance(on_mesh, Sharding):
         # Each process has its own copy of what is on its device.
         known = [on_mesh, *(p for p in known if p != on_mesh.devices[0])]
     for placement in known:

@@ -4,12 +4,14 @@ before → after, where no other node reads y:
 
     CONTROL_DEPENDENCY(x, y, z)      CONTROL_DEPENDENCY(x, z)
 
-A control dependency orders kernels, and does not cause its events to be computed.
+A control dependency orders kernels, and does not cause its events to be computed, except for
+custom functions: these may wait for other processes, which call them too.
 """
 
 from __future__ import annotations
 
 from svod_ir import Op, UOp
+from svod_ir.loops import get_bodies, iter_nodes
 from svod_ir.origins import make_images
 
 __all__ = ["release_events"]
@@ -40,5 +42,18 @@ def _list_needed(sink: UOp) -> set[UOp]:
         if node not in needed:
             needed.add(node)
             # Only along values: an event that is needed only as an event would keep itself alive.
-            stack.extend(node.src[:1] if node.op is Op.CONTROL_DEPENDENCY else node.src)
+            is_dependency = node.op is Op.CONTROL_DEPENDENCY
+            stack.extend(node.src[:1] if is_dependency else node.src)
+            stack.extend(filter(_calls_functions, node.src[1:] if is_dependency else ()))
     return needed
+
+
+def _calls_functions(event: UOp) -> bool:
+    """Whether an event is a custom function, or a loop or switch with one in a body."""
+    if event.op is Op.RESULT:
+        return any(
+            inner.op is Op.CUSTOM_FUNCTION
+            for body in get_bodies(event.source)
+            for inner in iter_nodes(body)
+        )
+    return event.op is Op.CUSTOM_FUNCTION

@@ -61,7 +61,7 @@ from svod_ir.loops import (
 from svod_ir.ops import ELEMENTWISE
 from svod_ir.origins import make_images, propagate_labels
 from svod_ir.placement import Placement, lay_out
-from svod_schedule.rangeify.mesh_collectives import Collectives, narrow
+from svod_schedule.rangeify.mesh_collectives import Collectives, LoopOrder, narrow
 
 __all__ = ["shard_values"]
 
@@ -88,6 +88,7 @@ class _Writer:
         self.plain = make_images()
         self.shards: dict[UOp, Shards] = {}
         self.placed: dict[UOp, UOp] = {}
+        self.ordered: set[UOp] = set()
         self.collectives = collectives
         for node in sink.toposort():
             self.visit(node)
@@ -227,13 +228,9 @@ class _Writer:
         device = next(
             (p.devices[0] for s in node.src[1:] if isinstance(p := s.placement, Sharding)), None
         )
-        inputs = tuple(shard for shards in operands for shard in shards)
-        outer = self.collectives
-        n_before = outer.count
-        token = None if outer.last is None else make_parameter(outer.last, len(inputs))
-        written = map_bodies(
-            node, lambda body: _write_body(body, placements, device, outer, token)
-        )
+        inputs = [shard for shards in operands for shard in shards]
+        order = LoopOrder(self.collectives, len(inputs))
+        written = map_bodies(node, lambda body: _write_body(body, placements, device, order))
         if node.op is Op.LOOP:
             # Each shard is a carry or slice of its own, so the counts grow with the devices.
             n_carried, end_sliced = node.arg.n_carried, node.arg.n_carried + node.arg.n_sliced
@@ -243,14 +240,9 @@ class _Writer:
             )
             written = written.with_arg(written.arg._replace(n_carried=n_carried, n_sliced=n_sliced))
         control, *_ = self._expand(node.count if node.op is Op.LOOP else node.choice)
-        has_collectives = outer.count > n_before
-        if has_collectives and outer.last is not None:
-            # The first collective in a body reads the result of the last one before the loop.
-            inputs = (*inputs, outer.last)
-        loop = written.with_src((control, *inputs))
-        if has_collectives:
-            outer.last = make_results(loop)[0]
-        return loop
+        if order.has_collectives:
+            self.ordered.add(node)
+        return order.finish(written, control, inputs)
 
     def _place_operands(self, node: UOp) -> UOp:
         """Copy the operands of a LOOP or SWITCH that have no device to the devices that need them.
@@ -340,6 +332,9 @@ class _Writer:
         counts = [_count_devices(_get_placement(placed, p)) for p in range(node.arg + 1)]
         # Results of sharded values take several positions, which shifts those after them.
         first = sum(counts[:-1])
+        if placed in self.ordered and placed.op is Op.LOOP and node.arg >= placed.arg.n_carried:
+            # After the carries comes what orders the collectives.
+            first += 1
         results = tuple(UOp(Op.RESULT, node.dtype, (owner,), first + i) for i in range(counts[-1]))
         if not isinstance(placement, Sharding):
             (self.plain[node],) = results
@@ -443,24 +438,15 @@ def _count_devices(placement: Placement) -> int:
 
 
 def _write_body(
-    body: UOp,
-    placements: Sequence[Placement],
-    device: str | None,
-    outer: Collectives,
-    token: UOp | None,
+    body: UOp, placements: Sequence[Placement], device: str | None, order: LoopOrder
 ) -> UOp:
-    """Write a body with shards. Values without a placement are computed on `device`.
-
-    The first collective of the body reads `token`.
-    """
-    writer = _Writer(body, Collectives(token))
+    """Write a body with shards. Values without a placement are computed on `device`."""
+    writer = _Writer(body, order.enter())
     values: list[UOp] = []
     for x, placement in zip(body.src, placements, strict=True):
         devices = placement.devices if isinstance(placement, Sharding) else (placement or device,)
         values += map(_copy_if_unplaced, writer.fetch_all(x, placement), devices)
-    outer.count += writer.collectives.count
-    is_used = writer.collectives.count > 0
-    return body.with_src(writer.collectives.order_before(values) if is_used else tuple(values))
+    return body.with_src(tuple(values))
 
 
 def _copy_if_unplaced(x: UOp, device: str | None) -> UOp:

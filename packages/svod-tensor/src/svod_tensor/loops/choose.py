@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from svod_dtype import DType, bool_, index, result_type
 from svod_ir import OperandError, Sharding, UOp, make_empty
 from svod_ir.loops import make_switch
+from svod_ir.placement import is_on_mesh
 from svod_tensor._data import make_constant
 from svod_tensor._function_name import name_function
 from svod_tensor._generator import default_generator
@@ -278,14 +279,20 @@ def _unify(operation: str, path: str, branches: Sequence[_Branch], position: int
     dtype = result_type(*values) if first is None else _get_dtype(values[first])
     nodes = [_to_node(value, dtype) for value in values]
     like = nodes[first or 0]
-    placed = next((node for node in nodes if node.placement is not None), like)
+    placed = next(
+        (node for node in nodes if is_on_mesh(node.placement)),
+        next((node for node in nodes if node.placement is not None), like),
+    )
     for i, node in enumerate(nodes):
         if node.dtype is not dtype or unbind_shape(node) != unbind_shape(like):
             raise _make_error(
                 operation, path, describe(like), describe(node), branches[first or 0], branches[i]
             )
         if node.placement not in (None, placed.placement):
-            if not isinstance(placed.placement, Sharding) or node.device != placed.device:
+            is_movable = is_on_mesh(placed.placement) or (
+                isinstance(placed.placement, Sharding) and node.device == placed.device
+            )
+            if not is_movable:
                 texts = (describe(placed, with_device=True), describe(node, with_device=True))
                 raise _make_error(
                     operation, path, *texts, branches[nodes.index(placed)], branches[i]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from svod_dtype import DType, bool_, promote_types, promote_with_scalar
 from svod_ir import DeviceMismatchError, Op, Sharding, SInt, UOp, make_empty, make_reshape
 from svod_ir.loops import choose_counter, make_counter, make_loop, replace_variable
+from svod_ir.placement import is_on_mesh
 from svod_ir.sizes import product
 from svod_tensor._counters import name_traced_counter
 from svod_tensor._generator import default_generator, sample_ahead
@@ -251,10 +252,13 @@ def _match_carry(
         return None
     if node.placement in (None, spec.placement or device) or 0 in node.shape:
         return node
-    if spec.placement is None:
+    # A value of this process alone is the same in all, so that it may become one on a mesh.
+    if spec.placement is None or (is_on_mesh(node.placement) and not is_on_mesh(spec.placement)):
         spec.placement = node.placement
         return None
-    if isinstance(spec.placement, Sharding) and node.device == spec.placement.devices:
+    if isinstance(spec.placement, Sharding) and (
+        node.device == spec.placement.devices or is_on_mesh(spec.placement)
+    ):
         return transfer(node, spec.placement)
     raise CarriedValueError(
         operation=loop.operation,
