@@ -87,7 +87,7 @@ class _Writer:
     def __init__(self, sink: UOp, collectives: Collectives) -> None:
         self.plain = make_images()
         self.shards: dict[UOp, Shards] = {}
-        self.placed: dict[UOp, UOp] = {}
+        self.placements: dict[UOp, list[Placement]] = {}
         self.ordered: set[UOp] = set()
         self.collectives = collectives
         for node in sink.toposort():
@@ -220,11 +220,14 @@ class _Writer:
 
     def _write_bodies(self, node: UOp) -> UOp:
         """Write a LOOP or SWITCH with the shards of its operands."""
-        self.placed[node] = node = self._place_operands(node)
+        original, node = node, self._place_operands(node)
         operands = [self._expand(operand) for operand in node.src[1:]]
+        # An operand that has a device now decides only where no value did before.
         placements = [
-            _get_placement(node, position) for position in range(len(get_bodies(node)[0].src))
+            _get_placement(original, position) or _get_placement(node, position)
+            for position in range(len(get_bodies(node)[0].src))
         ]
+        self.placements[original] = placements
         device = next(
             (p.devices[0] for s in node.src[1:] if isinstance(p := s.placement, Sharding)), None
         )
@@ -241,7 +244,7 @@ class _Writer:
             written = written.with_arg(written.arg._replace(n_carried=n_carried, n_sliced=n_sliced))
         control, *_ = self._expand(node.count if node.op is Op.LOOP else node.choice)
         if order.has_collectives:
-            self.ordered.add(node)
+            self.ordered.add(original)
         return order.finish(written, control, inputs)
 
     def _place_operands(self, node: UOp) -> UOp:
@@ -328,11 +331,12 @@ class _Writer:
 
     def _write_result(self, node: UOp, placement: Placement) -> None:
         """Write a RESULT as one for each shard, or as one that is copied to every device."""
-        owner, placed = self.plain[node.source], self.placed[node.source]
-        counts = [_count_devices(_get_placement(placed, p)) for p in range(node.arg + 1)]
+        owner, written = self.plain[node.source], node.source
+        counts = [_count_devices(p) for p in self.placements[node.source][: node.arg + 1]]
         # Results of sharded values take several positions, which shifts those after them.
         first = sum(counts[:-1])
-        if placed in self.ordered and placed.op is Op.LOOP and node.arg >= placed.arg.n_carried:
+        is_loop = written.op is Op.LOOP
+        if is_loop and written in self.ordered and node.arg >= written.arg.n_carried:
             # After the carries comes what orders the collectives.
             first += 1
         results = tuple(UOp(Op.RESULT, node.dtype, (owner,), first + i) for i in range(counts[-1]))
