@@ -30,6 +30,7 @@ from svod_ir import (
     BufferizeArg,
     CheckArg,
     KernelInfo,
+    Mesh,
     Op,
     Opt,
     OptOp,
@@ -62,6 +63,7 @@ X = UOp.variable("x", 0, 9)
 F = UOp.const(float32, 1.5)
 MEMORY = UOp(Op.PARAM, float32, (), ParamArg(0, 64))
 RANGE = UOp.range(8, 0, AxisType.LOOP)
+LAYOUT = Mesh(("data", "model"), (2, 1), (1, 0)).lay_out({"data": 0}, (64,))
 CORE = TensorCore((16, 16, 8), 2, (float16, float16, float32), 16.0, 8)
 DOT = TensorCore((16, 1, 4), 4, (uint8, int8, int32))
 
@@ -97,6 +99,7 @@ EXAMPLES: dict[Op, UOp] = {
     ),
     Op.CONTROL_DEPENDENCY: UOp(Op.CONTROL_DEPENDENCY, float32, (MEMORY, F, MEMORY)),
     Op.MULTI: UOp(Op.MULTI, float32, (MEMORY,), 0),
+    Op.RESHARD: UOp(Op.RESHARD, float32, (MEMORY,), LAYOUT),
     Op.REDUCE_AXIS: UOp(Op.REDUCE_AXIS, float32, (MEMORY,), (Op.MAX, (0,))),
     Op.SCAN_AXIS: UOp(Op.SCAN_AXIS, float32, (MEMORY,), (Op.ADD, 0)),
     Op.REDUCE: UOp(Op.REDUCE, float32, (MEMORY.index(RANGE), RANGE), Op.MUL),
@@ -142,6 +145,13 @@ def test_default_fields_of_a_tensor_core_are_omitted() -> None:
     node = UOp(Op.WMMA, int32.vec(16), tuple(UOp.const(d, 1) for d in DOT.operand_dtypes), DOT)
     assert "[(16, 1, 4), 4, (u8, i8, i32)]" in print_graph(node)
     assert parse_graph(print_graph(node)) is node
+
+
+def test_a_shard_of_a_mesh_reads_back_to_itself():
+    multi = UOp(Op.MULTI, float32, (UOp(Op.MSTACK, float32, (MEMORY,)),), LAYOUT)
+    read = parse_graph(print_graph(multi))
+    assert read is multi
+    assert read.arg.mesh.position == (1, 0)
 
 
 @pytest.mark.parametrize("op", sorted(TABLE, key=lambda op: op.name), ids=lambda op: op.name)

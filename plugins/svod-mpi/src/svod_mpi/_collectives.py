@@ -2,7 +2,7 @@
 
 Each takes the output, the inputs, further arrays that only order the calls, and numbers: the number
 of the call in its plan, a mask of the axes of the mesh, and what
-`svod_schedule.rangeify.mesh_collectives` states for its name.
+`svod_schedule.rangeify.mesh.collectives` states for its name.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Results are replaced by their shards, in the order of the devices; shards withou
 out.
 
 On a mesh, only the shard of this process is written, and what needs other shards is a collective
-(`mesh_collectives`), a custom function that all processes call in the same order:
+(`mesh.collectives`), a custom function that all processes call in the same order:
 
     REDUCE_AXIS(MULTI(MSTACK(x0), layout), (0,))    CUSTOM_FUNCTION[mesh.reduce](REDUCE_AXIS(x0, (0,)))
 
@@ -61,7 +61,8 @@ from svod_ir.loops import (
 from svod_ir.ops import ELEMENTWISE
 from svod_ir.origins import make_images, propagate_labels
 from svod_ir.placement import Placement, lay_out
-from svod_schedule.rangeify.mesh_collectives import Collectives, LoopOrder, narrow
+from svod_schedule.rangeify.mesh.collectives import Collectives, narrow
+from svod_schedule.rangeify.mesh.loop_order import LoopOrder
 
 __all__ = ["shard_values"]
 

@@ -11,7 +11,7 @@ The kind of a custom function is the transport of the mesh and one of these name
 
 All processes have to call the same collectives in the same order, also where the shard of one needs
 a value less: each call therefore reads the result of the one before, and a result of the graph
-depends on the last: it is one more result of the graph. `LoopOrder` does this for loops.
+depends on the last: it is one more result of the graph. `loop_order` does this for loops.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from svod_ir import (
     Mesh,
     MeshLayout,
     Op,
-    ParamArg,
     SInt,
     UOp,
     make_concat,
@@ -33,9 +32,8 @@ from svod_ir import (
 )
 from svod_ir.build import make_copy
 from svod_ir.custom_function import ArraySpec, make_custom_function
-from svod_ir.loops import get_bodies, make_results, map_bodies
 
-__all__ = ["Collectives", "LoopOrder", "narrow"]
+__all__ = ["Collectives", "narrow", "order_after"]
 
 
 class Collectives:
@@ -56,7 +54,7 @@ class Collectives:
     def make_token(self) -> UOp:
         """A byte of memory that depends on the collectives so far."""
         zero = make_copy(make_reshape(UOp.const(uint8, 0), (1,)), self.device)
-        return zero if self.last is None else _order_after(zero, self.last)
+        return zero if self.last is None else order_after(zero, self.last)
 
     def reduce(self, x: UOp, op: Op, mesh: Mesh, along: Iterable[int]) -> UOp:
         """`x` combined with those of the other processes along axes of the mesh."""
@@ -185,61 +183,8 @@ class Collectives:
         return called
 
 
-class LoopOrder:
-    """Order of the collectives in the bodies of a LOOP or SWITCH, and of those around it.
-
-    A byte is passed in, and from each iteration to the next; the first collective of a body reads
-    it, and what is passed on depends on the last.
-    """
-
-    def __init__(self, outer: Collectives, n_operands: int) -> None:
-        self.outer = outer
-        self.token = UOp(Op.PARAM, uint8, (), ParamArg(n_operands, 1))
-        self.inner: list[Collectives] = []
-
-    def enter(self) -> Collectives:
-        """The collectives of the next body."""
-        self.inner.append(Collectives(self.token))
-        return self.inner[-1]
-
-    @property
-    def has_collectives(self) -> bool:
-        """Whether a body has collectives."""
-        return any(inner.count for inner in self.inner)
-
-    def finish(self, node: UOp, control: UOp, operands: Sequence[UOp]) -> UOp:
-        """The LOOP or SWITCH of the written bodies on these operands."""
-        if not self.has_collectives:
-            return node.with_src((control, *operands))
-        self.outer.count += sum(inner.count for inner in self.inner)
-        self.outer.device = next(inner.device for inner in self.inner if inner.device)
-        is_loop = node.op is Op.LOOP
-        # A loop passes it on as its last carry, a switch as its last result.
-        slot = node.arg.n_carried if is_loop else len(operands)
-        position = slot if is_loop else len(get_bodies(node)[0].src)
-        remaining = iter(self.inner)
-        node = map_bodies(node, lambda body: self._pass_on(body, next(remaining), slot, position))
-        if is_loop:
-            node = node.with_arg(node.arg._replace(n_carried=slot + 1))
-        inputs = (*operands[:slot], self.outer.make_token(), *operands[slot:])
-        new = node.with_src((control, *inputs))
-        self.outer.last = make_results(new)[position]
-        return new
-
-    def _pass_on(self, body: UOp, inner: Collectives, slot: int, position: int) -> UOp:
-        token = self.token.with_arg(self.token.arg._replace(device=self.outer.device))
-        images = {
-            param: param.with_arg(param.arg._replace(slot=param.arg.slot + 1))
-            for param in body.iter_ops(Op.PARAM)
-            if param.arg.slot >= slot
-        }
-        images[self.token] = token.with_arg(token.arg._replace(slot=slot))
-        passed = self.token if inner.last is None else _order_after(self.token, inner.last)
-        new = body.with_src((*body.src[:position], passed, *body.src[position:]))
-        return new.substitute(images)
-
-
-def _order_after(x: UOp, event: UOp) -> UOp:
+def order_after(x: UOp, event: UOp) -> UOp:
+    """`x`, read after `event`."""
     return x if event is x else UOp(Op.CONTROL_DEPENDENCY, x.dtype, (x, event))
 
 
