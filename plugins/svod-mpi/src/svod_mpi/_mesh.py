@@ -10,6 +10,7 @@ from mpi4py import MPI
 
 import svod_ir
 from svod_ir import Op, UOp
+from svod_mpi._checked_calls import check_calls
 from svod_mpi._collectives import Group, list_functions
 from svod_mpi.errors import MeshError
 from svod_tensor import Tensor, register_custom_function
@@ -35,6 +36,9 @@ class Mesh(svod_ir.Mesh):
         device: the device on which each process computes.
         deterministic: add in the order of the processes, so that sums do not depend on the MPI
             library and the network.
+        checked: announce each collective to the other processes before it is called, so that
+            processes that run different programs raise an error instead of waiting for ever.
+        timeout_s: the time in which all processes have to call a checked collective.
         sizes: the number of processes along each named axis; one may be -1. By default one axis,
             `data`, of all processes.
 
@@ -57,17 +61,21 @@ class Mesh(svod_ir.Mesh):
         *,
         device: str = "CPU",
         deterministic: bool = False,
+        checked: bool = False,
+        timeout_s: float = 60.0,
         **sizes: int,
     ) -> Self:
         world = MPI.COMM_WORLD if communicator is None else communicator
         names, numbers = _resolve_sizes(sizes or {"data": -1}, world.Get_size())
         position = tuple(_locate(world.Get_rank(), numbers))
         text = ",".join(f"{name}={size}" for name, size in zip(names, numbers, strict=True))
-        transport = _find_transport(f"mpi:{text}{',ordered' * deterministic}", world)
+        options = ",ordered" * deterministic + f",checked {timeout_s:g} s" * checked
+        transport = _find_transport(f"mpi:{text}{options}", world)
         mesh = super().__new__(cls, names, numbers, position, device, transport)
         if transport not in _communicators:
             _communicators[transport] = world
-            _register(mesh, world, is_deterministic=deterministic)
+            limit_s = timeout_s if checked else None
+            _register(mesh, world, is_deterministic=deterministic, limit_s=limit_s)
         return mesh
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -159,8 +167,13 @@ def _find_transport(name: str, world: MPI.Intracomm) -> str:
     )
 
 
-def _register(mesh: Mesh, world: MPI.Intracomm, *, is_deterministic: bool) -> None:
-    """Register the collectives of a mesh, for each choice of its axes."""
+def _register(
+    mesh: Mesh, world: MPI.Intracomm, *, is_deterministic: bool, limit_s: float | None
+) -> None:
+    """Register the collectives of a mesh, for each choice of its axes.
+
+    They are checked if they have a time limit.
+    """
     groups: dict[int, Group] = {}
     # All processes make all groups in one order, since making one is a collective.
     for mask in range(1, 1 << len(mesh.names)):
@@ -171,7 +184,10 @@ def _register(mesh: Mesh, world: MPI.Intracomm, *, is_deterministic: bool) -> No
             else:
                 color = color * size + index
         groups[mask] = Group(world.Split(color, rank), is_deterministic)
-    for name, function in list_functions(groups.__getitem__).items():
+    find_group = groups.__getitem__
+    for name, function in list_functions(find_group).items():
+        if limit_s is not None:
+            function = check_calls(name, function, find_group, limit_s)
         register_custom_function(f"{mesh.transport}.{name}", function)
 
 
