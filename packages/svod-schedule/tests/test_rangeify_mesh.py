@@ -16,6 +16,7 @@ from svod_ir import (
     Op,
     UOp,
     make_concat,
+    make_expand,
     make_flip,
     make_pad,
     make_permute,
@@ -27,6 +28,7 @@ from svod_ir import (
 from svod_ir.args import LoopArg
 from svod_ir.custom_function import read_signature
 from svod_ir.loops import make_loop, make_parameter
+from svod_schedule.rangeify.mesh.join_reductions import MAX_SMALL_BYTES
 from svod_schedule.rangeify.release_events import release_events
 from svod_schedule.rangeify.shard_values import shard_values
 from svod_schedule.rangeify.simplify_loops import simplify_loops
@@ -129,14 +131,40 @@ def test_a_row_is_sent_alone_to_all():
 
 def test_each_collective_reads_the_one_before_and_the_last_is_a_result():
     x = place(buffer(1, (8, 8)), along(2, 0), data=0)
-    total = make_reduce_axis(x, Op.ADD, (0,))
-    sink = write(
-        make_reduce_axis(make_permute(x, (1, 0)) * 2.0, Op.ADD, (1,)) * make_reshape(total, (8, 1))
-    )
+    most = make_reduce_axis(x, Op.MAX, (0,))
+    least = make_reduce_axis(x, Op.MIN, (0,))
+    sink = write(most + least)
     functions = list(sink.iter_ops(Op.CUSTOM_FUNCTION))
     assert len(functions) == 2
-    assert functions[0] in read_signature(functions[1]).arrays
+    *_, before = read_signature(functions[1]).arrays
+    assert before.source is functions[0]
     assert sink.src[-1] is functions[1]
+
+
+def test_small_sums_that_need_none_of_each_other_are_one():
+    x = place(buffer(1, (8, 6)), along(2, 0), data=0)
+    total = make_reduce_axis(x, Op.ADD, (0,))
+    centred = x - make_expand(total, (8, 6))
+    values = [
+        total,
+        make_reduce_axis(x * x, Op.ADD, (0, 1)),
+        # This one depends on the first.
+        make_reduce_axis(centred, Op.ADD, (0,)),
+    ]
+    sink = shard_values(UOp.sink(*(UOp(Op.MSELECT, v.dtype, (v,), 0) for v in values)))
+    verify(sink, "graph")
+    assert [(call.kind, call.output) for call in list_calls(sink)] == [
+        ("mesh.reduce.add", (7,)),
+        ("mesh.reduce.add", (1, 6)),
+    ]
+
+
+def test_a_large_sum_is_reduced_alone():
+    n = MAX_SMALL_BYTES // 4 + 1
+    x = place(buffer(1, (2, n)), along(2, 0), data=0)
+    values = [make_reduce_axis(x * factor, Op.ADD, (0,)) for factor in (1.0, 2.0)]
+    sink = shard_values(UOp.sink(*(UOp(Op.MSELECT, v.dtype, (v,), 0) for v in values)))
+    assert [call.output for call in list_calls(sink)] == [(1, n), (1, n)]
 
 
 def test_equal_collectives_of_one_value_are_one():

@@ -28,7 +28,9 @@ for each shard:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import accumulate
+from operator import or_
 from typing import Final
 
 from svod_ir import (
@@ -61,7 +63,9 @@ from svod_ir.loops import (
 from svod_ir.ops import ELEMENTWISE
 from svod_ir.origins import make_images, propagate_labels
 from svod_ir.placement import Placement, lay_out
-from svod_schedule.rangeify.mesh.collectives import Collectives, narrow
+from svod_schedule.rangeify.mesh.calls import narrow
+from svod_schedule.rangeify.mesh.collectives import Collectives
+from svod_schedule.rangeify.mesh.join_reductions import join_reductions
 from svod_schedule.rangeify.mesh.loop_order import LoopOrder
 
 __all__ = ["shard_values"]
@@ -77,8 +81,9 @@ def shard_values(sink: UOp) -> UOp:
         return sink
     writer = _Writer(sink, Collectives())
     results = [s for operand in sink.src for s in writer.iter_results(operand)]
-    last = writer.collectives.last
-    return sink.with_src((*results, *([] if last is None else [last])))
+    collectives = writer.collectives
+    last = [] if collectives.last is None else [collectives.last]
+    return join_reductions(sink.with_src((*results, *last)), collectives.groups)
 
 
 _SHARDED: Final = frozenset({Op.MULTI, Op.MSELECT, Op.RESHARD})
@@ -90,16 +95,24 @@ class _Writer:
         self.shards: dict[UOp, Shards] = {}
         self.placements: dict[UOp, list[Placement]] = {}
         self.ordered: set[UOp] = set()
+        self.needs: dict[UOp, int] = {}
         self.collectives = collectives
         for node in sink.toposort():
             self.visit(node)
 
     def visit(self, node: UOp) -> None:
         """Write the shards of `node`, whose operands are written already."""
+        # By the whole graph, which is the same in all processes.
+        if self.collectives.count and (needs := reduce(or_, map(self._get_needs, node.src), 0)):
+            self.needs[node] = needs
         self._write(node, node.placement)
         # Each shard is computed for the source line of the whole.
         for shard in self.shards.get(node, ()):
             propagate_labels(shard, (node,))
+
+    def _get_needs(self, node: UOp) -> int:
+        """A mask of the reductions over a mesh that a node depends on."""
+        return self.needs.get(node, 0)
 
     def _write(self, node: UOp, placement: Placement) -> None:
         if node.op is Op.MULTI:
@@ -206,7 +219,9 @@ class _Writer:
                 return self._shrink_on_mesh(node, operands[0], own, placement)
             case _:
                 return None
-        return self.collectives.reduce(part, op, layout.mesh, along)
+        needs = self.needs.get(node, 0)
+        reduced, self.needs[node] = self.collectives.reduce(part, op, layout.mesh, along, needs)
+        return reduced
 
     def _shrink_on_mesh(self, node: UOp, x: UOp, own: Sharding, result: Sharding) -> UOp:
         """Slice each part; where few elements are left, all processes get all of them."""

@@ -18,22 +18,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from svod_dtype import int64, uint8
+from svod_dtype import uint8
 from svod_ir import (
     Mesh,
     MeshLayout,
     Op,
-    SInt,
     UOp,
     make_concat,
     make_empty,
     make_reshape,
-    make_shrink,
 )
 from svod_ir.build import make_copy
-from svod_ir.custom_function import ArraySpec, make_custom_function
+from svod_ir.custom_function import ArraySpec
+from svod_schedule.rangeify.mesh.calls import make_call, narrow, order_after
+from svod_schedule.rangeify.mesh.join_reductions import Reduction, can_join
 
-__all__ = ["Collectives", "narrow", "order_after"]
+__all__ = ["Collectives"]
 
 
 class Collectives:
@@ -43,12 +43,15 @@ class Collectives:
         count: the number of collectives so far, with those of nested bodies.
         last: the last one, or a result of the loop that it is in; None if there is none yet.
         device: the device of this process.
+        groups: the reductions, in groups that may be joined.
     """
 
     def __init__(self, last: UOp | None = None) -> None:
         self.count = 0
         self.last = last
         self.device = ""
+        self.groups: list[list[Reduction]] = []
+        self._open_mask = 0
         self._resharded: dict[tuple[UOp, MeshLayout], UOp] = {}
 
     def make_token(self) -> UOp:
@@ -56,13 +59,28 @@ class Collectives:
         zero = make_copy(make_reshape(UOp.const(uint8, 0), (1,)), self.device)
         return zero if self.last is None else order_after(zero, self.last)
 
-    def reduce(self, x: UOp, op: Op, mesh: Mesh, along: Iterable[int]) -> UOp:
-        """`x` combined with those of the other processes along axes of the mesh."""
-        along = [m for m in along if mesh.sizes[m] > 1]
+    def reduce(
+        self, x: UOp, op: Op, mesh: Mesh, along: Iterable[int], needs: int
+    ) -> tuple[UOp, int]:
+        """`x` combined with those of the other processes along axes of the mesh, and what it needs.
+
+        Args:
+            needs: a mask of the reductions that `x` depends on, by their numbers.
+        """
+        along = tuple(m for m in along if mesh.sizes[m] > 1)
         if not along or 0 in x.shape:
-            return x
-        spec = ArraySpec(x.dtype, x.shape)
-        return self._call(mesh, f"reduce.{op.name.lower()}", along, spec, [x], ())
+            return x, needs
+        number, before, open_mask = self.count, self.last, self._open_mask
+        name = f"reduce.{op.name.lower()}"
+        called = self._call(mesh, name, along, ArraySpec(x.dtype, x.shape), [x], ())
+        new = Reduction(called, x, (mesh, name, along, x.dtype), number, before)
+        is_joined = open_mask != 0 and not needs & open_mask and can_join(self.groups[-1], new)
+        if is_joined:
+            self.groups[-1].append(new)
+        else:
+            self.groups.append([new])
+        self._open_mask = (open_mask if is_joined else 0) | 1 << number
+        return called, needs | 1 << number
 
     def reshard(self, node: UOp, x: UOp, have: MeshLayout, want: MeshLayout) -> UOp:
         """The shard of `node` in the layout `want`, from its shard `x` in the layout `have`."""
@@ -165,27 +183,12 @@ class Collectives:
         inputs: Sequence[UOp],
         numbers: Sequence[int],
     ) -> UOp:
-        # A function reads at least one array, so that it has a device.
-        inputs = inputs or [make_reshape(UOp.const(output.dtype, 0), (1,))]
-        # It reads memory, and a value that depends on none has no device yet.
-        arrays = [
-            UOp(Op.CONTIGUOUS, x.dtype, (x if x.placement else make_copy(x, mesh.device),))
-            for x in inputs
-        ]
-        mask = sum(1 << mesh_axis for mesh_axis in along)
-        scalars = [UOp.const(int64, n) for n in (self.count, mask, *numbers)]
-        before = [] if self.last is None else [self.last]
-        called = make_custom_function(
-            f"{mesh.transport}.{name}", [output], [*arrays, *before], scalars
-        )
+        # Only reductions that follow each other are joined.
+        self._open_mask = 0
+        called = make_call(mesh, name, along, output, inputs, (self.count, *numbers), self.last)
         self.count += 1
         self.last, self.device = called, mesh.device
         return called
-
-
-def order_after(x: UOp, event: UOp) -> UOp:
-    """`x`, read after `event`."""
-    return x if event is x else UOp(Op.CONTROL_DEPENDENCY, x.dtype, (x, event))
 
 
 def _choose_step(have: MeshLayout, want: MeshLayout) -> tuple[int, int | None, tuple[int, ...]]:
@@ -202,11 +205,6 @@ def _choose_step(have: MeshLayout, want: MeshLayout) -> tuple[int, int | None, t
             steps.append((3, m))
     cost, m = min(steps)
     return (m, None, ()) if cost == 3 else (m, want.axes[m], want.sizes[m])
-
-
-def narrow(x: UOp, axis: int, begin: SInt, end: SInt) -> UOp:
-    """The elements from `begin` to before `end` along an axis."""
-    return make_shrink(x, [(begin, end) if a == axis else (0, s) for a, s in enumerate(x.shape)])
 
 
 def _bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:

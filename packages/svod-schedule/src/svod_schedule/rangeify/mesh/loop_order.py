@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from svod_dtype import uint8
 from svod_ir import Op, ParamArg, UOp
 from svod_ir.loops import get_bodies, make_results, map_bodies
-from svod_schedule.rangeify.mesh.collectives import Collectives, order_after
+from svod_schedule.rangeify.mesh.calls import order_after
+from svod_schedule.rangeify.mesh.collectives import Collectives
+from svod_schedule.rangeify.mesh.join_reductions import join_reductions
 
 __all__ = ["LoopOrder"]
 
@@ -63,4 +65,4 @@ class LoopOrder:
         images[self.token] = token.with_arg(token.arg._replace(slot=slot))
         passed = self.token if inner.last is None else order_after(self.token, inner.last)
         new = body.with_src((*body.src[:position], passed, *body.src[position:]))
-        return new.substitute(images)
+        return join_reductions(new, inner.groups).substitute(images)
