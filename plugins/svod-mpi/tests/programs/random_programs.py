@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from mpi4py import MPI
@@ -19,14 +19,11 @@ import svod_tensor as sv
 from svod_tensor import Tensor
 from svod_testing import loop_programs, programs
 from svod_testing.derivatives.programs import draw_derivative_program
-from svod_testing.loop_programs import modes as loop_modes
+from svod_testing.loop_programs.modes import placing_inputs
 from svod_testing.programs.meaning import make_arrays
 from svod_testing.programs.modes import MODES
 from svod_testing.programs.operations import OPERATIONS
 from svod_testing.programs.oracle import UnstableError, find_difference
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 COMM = MPI.COMM_WORLD
 INVALID = (UnstableError, ValueError, LookupError, TypeError, ArithmeticError)
@@ -77,20 +74,11 @@ def check_program(seed: int) -> str | None:
     return None
 
 
-_own_tensors = loop_modes._tensors
-
-
 def check_loop_program(seed: int) -> str | None:
     rng = random.Random(seed)
-    mesh = rng.choice(MESHES)
-
-    def place_all(program: loop_programs.LoopProgram, version: int = 0) -> Mapping[int, Tensor]:
-        tensors = _own_tensors(program, version)
-        return {v: place(t, mesh, random.Random(7 * seed + v)) for v, t in tensors.items()}
-
-    loop_modes._tensors = place_all
-    mode = rng.choice(["batch", "jit", "each", "kernels"])
-    failure = loop_modes.check_program(loop_programs.generate(seed), mode)
+    mesh, mode = rng.choice(MESHES), rng.choice(["batch", "jit", "each", "kernels"])
+    with placing_inputs(lambda number, x: place(x, mesh, random.Random(7 * seed + number))):
+        failure = loop_programs.check_program(loop_programs.generate(seed), mode)
     return None if failure is None else failure.message
 
 

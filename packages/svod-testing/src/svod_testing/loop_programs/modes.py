@@ -29,7 +29,7 @@ from svod_testing.loop_programs.program import LoopProgram
 from svod_testing.programs.modes import Failure, describe_error, using_threads
 from svod_testing.programs.oracle import UnstableError
 
-__all__ = ["MODES", "LoopMode", "check_program", "using_settings"]
+__all__ = ["MODES", "LoopMode", "check_program", "placing_inputs", "using_settings"]
 
 _USUAL: Final = PrepareConfig()
 _DEVICES: Final = ("CPU", "CPU:1")
@@ -146,10 +146,24 @@ def _loops() -> Any:
     return importlib.import_module("svod_tensor")
 
 
+_placed: list[Callable[[int, Tensor], Tensor]] = []
+
+
+@contextmanager
+def placing_inputs(place: Callable[[int, Tensor], Tensor]) -> Generator[None]:
+    """Place each input of a program, by its number, within the block."""
+    _placed.append(place)
+    try:
+        yield
+    finally:
+        _placed.pop()
+
+
 def _tensors(program: LoopProgram, version: int = 0) -> dict[int, Tensor]:
-    return {
+    tensors = {
         v: Tensor(array).clone().realize() for v, array in make_arrays(program, version).items()
     }
+    return {v: _placed[-1](v, x) for v, x in tensors.items()} if _placed else tensors
 
 
 def _build(program: LoopProgram, tensors: Mapping[int, Tensor], version: int = 0) -> list[Any]:
