@@ -1,9 +1,10 @@
 """Tensors sharded over the processes of MPI."""
 
+from svod_mpi._checkpoints import load, save
 from svod_mpi._failures import install_hooks
 from svod_mpi._mesh import Mesh
-from svod_mpi.errors import MeshError
+from svod_mpi.errors import CheckpointError, MeshError
 
-__all__ = ["Mesh", "MeshError"]
+__all__ = ["CheckpointError", "Mesh", "MeshError", "load", "save"]
 
 install_hooks()

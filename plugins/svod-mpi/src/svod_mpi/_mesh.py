@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-__all__ = ["Mesh", "find_communicator"]
+__all__ = ["Mesh", "find_communicator", "from_part"]
 
 _communicators: Final[dict[str, MPI.Intracomm]] = {}
 """The communicator of each transport."""
@@ -113,9 +113,7 @@ class Mesh(svod_ir.Mesh):
         )
         layout = svod_ir.MeshLayout(self, tuple(whole.get(name) for name in self.names), sizes)
         _check_parts(described, layout)
-        own = shard.to(self.device).contiguous().uop
-        stack = UOp(Op.MSTACK, own.dtype, (own,))
-        return Tensor.from_uop(UOp(Op.MULTI, own.dtype, (stack,), layout))
+        return from_part(shard, layout)
 
     def barrier(self) -> None:
         """Wait until all processes of the mesh call this."""
@@ -125,6 +123,13 @@ class Mesh(svod_ir.Mesh):
 def find_communicator(mesh: svod_ir.Mesh) -> MPI.Intracomm:
     """The communicator of all processes of a mesh."""
     return _communicators[mesh.transport]
+
+
+def from_part(part: Tensor, layout: svod_ir.MeshLayout) -> Tensor:
+    """The tensor of a layout whose part in this process is `part`; the sizes are not checked."""
+    own = part.to(layout.mesh.device).contiguous().uop
+    stack = UOp(Op.MSTACK, own.dtype, (own,))
+    return Tensor.from_uop(UOp(Op.MULTI, own.dtype, (stack,), layout))
 
 
 def _resolve_sizes(
