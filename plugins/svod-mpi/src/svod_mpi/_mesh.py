@@ -11,6 +11,7 @@ from mpi4py import MPI
 import svod_ir
 from svod_ir import Op, UOp
 from svod_mpi._collectives import Group, list_functions
+from svod_mpi._waits import time_waits
 from svod_mpi.errors import MeshError
 from svod_tensor import Tensor, register_custom_function
 
@@ -177,7 +178,8 @@ def _register(mesh: Mesh, world: MPI.Intracomm, *, is_deterministic: bool) -> No
                 color = color * size + index
         groups[mask] = Group(world.Split(color, rank), is_deterministic)
     for name, function in list_functions(groups.__getitem__).items():
-        register_custom_function(f"{mesh.transport}.{name}", function)
+        timed = time_waits(function, groups.__getitem__)
+        register_custom_function(f"{mesh.transport}.{name}", timed)
 
 
 def _list_sizes(
