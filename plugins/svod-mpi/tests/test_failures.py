@@ -62,7 +62,9 @@ def test_a_rank_that_is_killed_at_any_moment_leaves_no_process_behind() -> None:
         os.kill(moments.choice(processes), getattr(signal, name))
         result = wait_for_end(job, timeout_s=10)
         context = f"run {index}, {name}: {result.stderr}"
-        assert result.returncode == (1 if name == "SIGINT" else getattr(signal, name)), context
+        # MPICH's launcher ends with the number of the signal, that of Open MPI as a shell does.
+        number = getattr(signal, name)
+        assert result.returncode in ([1] if name == "SIGINT" else [number, 128 + number]), context
         if name == "SIGINT":
             pattern = r"svod_mpi: rank \d of 2 on \S+ failed: KeyboardInterrupt; all processes end"
             assert re.search(pattern, result.stderr), context

@@ -95,7 +95,7 @@ def save(
     folder = Path(os.path.abspath(os.fspath(directory)))
     tensors: dict[str, Tensor] = {}
     plain = _flatten(state, "", tensors, str(folder))
-    communicator = _find_processes(tensors, mesh)
+    communicator = _get_processes(tensors, mesh)
     rank = communicator.Get_rank()
     # Read by all processes in one order, since reading may compute, together with the others.
     Tensor.realize_batch(list(tensors.values()))
@@ -257,7 +257,7 @@ def _get_layout(x: Tensor) -> MeshLayout | None:
     return None if x.sharding is None else x.sharding.layout
 
 
-def _find_processes(tensors: Mapping[str, Tensor], mesh: svod_ir.Mesh | None) -> MPI.Intracomm:
+def _get_processes(tensors: Mapping[str, Tensor], mesh: svod_ir.Mesh | None) -> MPI.Intracomm:
     meshes = [mesh] if mesh is not None else []
     meshes += [layout.mesh for x in tensors.values() if (layout := _get_layout(x)) is not None]
     communicators = [find_communicator(m) for m in dict.fromkeys(meshes)] or [MPI.COMM_WORLD]

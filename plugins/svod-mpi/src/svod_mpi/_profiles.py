@@ -165,7 +165,7 @@ def profile(plan: ExecutionPlan, mesh: svod_ir.Mesh, *, n_runs: int = 5) -> Mesh
         (['rank', 'host', 'kernels', 'collectives'], 0.0)
     """
     communicator = find_communicator(mesh)
-    offset = _find_clock_offset(communicator)
+    offset = _measure_clock_offset(communicator)
     with record_waits() as waits:
         report = plan.profile(n_runs=n_runs)
     launches = [*report.profiles, *report.functions]
@@ -178,7 +178,7 @@ def profile(plan: ExecutionPlan, mesh: svod_ir.Mesh, *, n_runs: int = 5) -> Mesh
     return MeshReport(report, communicator.allgather(measured), mesh.rank)
 
 
-def _find_clock_offset(communicator: MPI.Intracomm) -> int:
+def _measure_clock_offset(communicator: MPI.Intracomm) -> int:
     """Nanoseconds by which this process's clock is ahead of that of the first process."""
     ends: list[int] = []
     for _ in range(_N_BARRIERS):
