@@ -58,6 +58,7 @@ def test_a_rank_that_is_killed_at_any_moment_leaves_no_process_behind() -> None:
         job = start_ranks(2, "train.py")
         assert job.stdout is not None
         processes = [int(job.stdout.readline().split()[1]) for _ in range(2)]
+        memory = {path for process in processes for path in _list_shared_memory(process)}
         time.sleep(moments.uniform(0, 0.1))
         os.kill(moments.choice(processes), getattr(signal, name))
         result = wait_for_end(job, timeout_s=10)
@@ -73,7 +74,13 @@ def test_a_rank_that_is_killed_at_any_moment_leaves_no_process_behind() -> None:
         while any(map(_is_running, processes)):
             assert time.monotonic() < deadline, context
             time.sleep(0.02)
-    assert not [name for name in os.listdir("/dev/shm") if "svod" in name]
+        assert not [path for path in memory if path.exists()], context
+
+
+def _list_shared_memory(process: int) -> list[Path]:
+    """Files in shared memory that a process has mapped, and that have a name."""
+    maps = Path(f"/proc/{process}/maps").read_text()
+    return [Path(p) for p in re.findall(r"/dev/shm/\S+$", maps, re.MULTILINE)]
 
 
 def _is_running(process: int) -> bool:

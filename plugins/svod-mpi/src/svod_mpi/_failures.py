@@ -46,7 +46,7 @@ def install_hooks() -> None:
     ) -> None:
         previous(kind, error, traceback)
         # At a prompt, an exception does not end the process.
-        if not hasattr(sys, "ps1"):
+        if not _is_interactive():
             _abort(_describe(kind, error), 1)
 
     def handle_in_thread(arguments: threading.ExceptHookArgs) -> None:
@@ -61,7 +61,7 @@ def install_hooks() -> None:
     sys.exit = _exit
     for name in ("exit", "quit"):
         # A prompt's own functions also close its input.
-        if hasattr(builtins, name) and not hasattr(sys, "ps1"):
+        if hasattr(builtins, name) and not _is_interactive():
             setattr(builtins, name, _exit)
 
 
@@ -77,7 +77,7 @@ class _Exit(SystemExit):
         status: Any = self.args[0] if self.args else None
         # Whoever catches the exit reads the status from a frame; the interpreter has none left.
         is_uncaught = sys._getframe().f_back is None  # pyright: ignore[reportPrivateUsage]
-        if is_uncaught and status not in (None, 0) and not hasattr(sys, "ps1"):
+        if is_uncaught and status not in (None, 0) and not _is_interactive():
             is_byte = isinstance(status, int) and 0 < status < 256
             _abort(f"SystemExit: {status}", int(status) if is_byte else 1)
         return status
@@ -97,6 +97,11 @@ _Exit.__module__ = "builtins"
 def _exit(status: Any = None, /) -> NoReturn:
     """Exit the interpreter by raising SystemExit(status), as `sys.exit` does."""
     raise _Exit() if status is None else _Exit(status)
+
+
+def _is_interactive() -> bool:
+    """Whether there is a prompt, or will be one after the program."""
+    return hasattr(sys, "ps1") or bool(sys.flags.interactive)
 
 
 def _describe(kind: type[BaseException], error: BaseException | None) -> str:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from mpi4py import MPI
+from shared_memory import unlink_shared_memory
 
 import svod_mpi
 
@@ -72,6 +73,7 @@ WAYS: dict[str, Callable[[], object]] = {
 
 duplicate = MPI.COMM_WORLD.Dup()
 mesh = svod_mpi.Mesh()
+unlink_shared_memory()
 if mesh.rank == 1:
     WAYS[sys.argv[1]]()
 mesh.barrier()

@@ -12,6 +12,7 @@ import signal
 import sys
 
 import numpy as np
+from shared_memory import unlink_shared_memory
 
 import svod_mpi
 import svod_nn as nn
@@ -49,6 +50,8 @@ if os.path.exists(f"{folder}/index.json"):
 rng = np.random.default_rng(0)
 batches = [[rng.normal(size=(6, n)).astype(np.float32) for n in (3, 2)] for _ in range(n_steps)]
 for number in range(start, n_steps):
+    if number == killed_at:
+        unlink_shared_memory()
     if number == killed_at and mesh.rank == mesh.n_ranks - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     step(*(Tensor(a).shard(mesh, {"data": 0}) for a in batches[number])).realize()

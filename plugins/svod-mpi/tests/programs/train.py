@@ -6,11 +6,13 @@ import os
 import sys
 
 import numpy as np
+from shared_memory import unlink_shared_memory
 
 import svod_mpi
 from svod_tensor import Tensor, jit
 
 mesh = svod_mpi.Mesh()
+unlink_shared_memory()
 rng = np.random.default_rng(0)
 x = Tensor(rng.standard_normal((8, 6)).astype(np.float32)).shard(mesh, {"data": 0})
 y = Tensor(rng.standard_normal((8, 3)).astype(np.float32)).shard(mesh, {"data": 0})
