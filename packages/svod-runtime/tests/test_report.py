@@ -12,7 +12,7 @@ import pytest
 from svod_device import ProgramSpec
 from svod_ir import Rates, Target
 from svod_ir.origins import Origin
-from svod_runtime import CachedKernel, KernelProfile, Limits, ProfileReport
+from svod_runtime import CachedKernel, FunctionProfile, KernelProfile, Limits, ProfileReport
 from svod_runtime.profile.report_table import align_rows
 
 
@@ -85,16 +85,39 @@ def test_the_table_shows_each_kernel_and_their_sum() -> None:
     assert repr(report) == "<ProfileReport of 3 launches in 1 runs, 14.00 us>"
 
 
-def test_copies_and_functions_have_a_row_and_a_share_of_the_time() -> None:
+def test_copies_have_a_row_and_a_share_of_the_time() -> None:
     report = ProfileReport(PROFILES[:1], {}, n_runs=2, transfer_times=[2_000, 7_000])
     assert report.elapsed_ns == 10_000
     assert str(report).splitlines() == [
-        "kernel                calls    us     time  GFLOP/s  GB/s",
-        "E_16                    0.5  0.50   10.0 %     2.00  8.00",
-        "copies and functions      1  4.50   90.0 %",
-        "all                     1.5  5.00  100.0 %     0.20  0.80",
+        "kernel  calls    us     time  GFLOP/s  GB/s",
+        "E_16      0.5  0.50   10.0 %     2.00  8.00",
+        "copies      1  4.50   90.0 %",
+        "all       1.5  5.00  100.0 %     0.20  0.80",
     ]
     assert json.loads(report.to_json())["transfers_ns"] == 9_000
+
+
+def test_custom_functions_have_rows_among_the_kernels() -> None:
+    functions = [
+        FunctionProfile("fft", "CPU", 2, 3_000, 8_000, 5_001_000),
+        FunctionProfile("fft", "CPU", 2, 1_000, 8_000, 5_005_000),
+    ]
+    report = ProfileReport(PROFILES[:2], {}, functions=functions)
+    assert str(report).splitlines() == [
+        "kernel   calls     us  fastest     time  GFLOP/s  GB/s",
+        "r_8_8_8      1  10.00            66.7 %     8.00  4.00",
+        "fft          2   4.00     1.00   26.7 %     0.00  4.00",
+        "E_16         1   1.00             6.7 %     2.00  8.00",
+        "all          4  15.00           100.0 %     5.47  4.27",
+    ]
+    assert (report.n_launches, report.elapsed_ns) == (2, 15_000)
+    launches = json.loads(report.to_json())["launches"]
+    assert [launch["kind"] for launch in launches] == ["kernel", "function", "kernel", "function"]
+    events = [event for event in json.loads(report.to_trace())["traceEvents"] if "ts" in event]
+    assert [(e["name"], e["cat"], e["ts"], e["dur"]) for e in events[:2]] == [
+        ("E_16", "kernel", 0, 1),
+        ("fft", "function", 1, 3),
+    ]
 
 
 def test_a_table_of_several_runs_shows_the_average_one() -> None:

@@ -60,8 +60,22 @@ def test_a_custom_function_runs_between_kernels() -> None:
     np.testing.assert_allclose(y.numpy(), np.abs(np.fft.fft(a * 2)) * 0.1 + 1, rtol=1e-5)
     assert len(plan.execute_profiled()) == 2
     report = plan.profile(n_runs=3)
-    assert len(report.transfer_times) == 3
-    assert min(report.transfer_times) > 0
+    assert [function.name for function in report.functions] == ["spectrum"] * 3
+    assert min(function.elapsed_ns for function in report.functions) > 0
+    assert not report.transfer_times
+
+
+def test_the_calls_of_a_custom_function_in_a_loop_are_one_row_of_a_profile() -> None:
+    register_custom_function("twice", lambda out, x: np.copyto(out, x * 2))
+
+    def body(_: Tensor, x: Tensor) -> Tensor:
+        return custom_function("twice", x, outputs=((4,), float32)) - 1
+
+    report = svod_tensor.fori_loop(0, 100, body, Tensor.ones((4,))).prepare().profile(n_runs=2)
+    assert [(f.name, f.n_launches) for f in report.functions] == [("twice", 100)] * 2
+    (row,) = [row for row in report.summaries() if row.name == "twice"]
+    assert (row.n_launches, row.device) == (200, "CPU")
+    assert 0 < row.fastest_ns <= row.elapsed_ns / 200
 
 
 def test_arrays_are_the_memory_itself_with_their_shapes_and_dtypes() -> None:

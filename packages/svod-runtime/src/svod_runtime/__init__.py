@@ -123,7 +123,7 @@ from svod_runtime.plan.interrupts import InterruptDelay
 from svod_runtime.plan.plan_form import find_sharing
 from svod_runtime.plan.template import PlanTemplate
 from svod_runtime.plan.view import PlannedKernel
-from svod_runtime.profile.kernel_profile import KernelProfile
+from svod_runtime.profile.kernel_profile import FunctionProfile, KernelProfile
 from svod_runtime.profile.limits import Limits
 from svod_runtime.profile.report import KernelSummary, ProfileReport, ScopeSummary
 
@@ -139,6 +139,7 @@ __all__ = [
     "ExecutionError",
     "ExecutionPlan",
     "ExecutionPlanBuilder",
+    "FunctionProfile",
     "Guard",
     "InterruptDelay",
     "KernelProfile",

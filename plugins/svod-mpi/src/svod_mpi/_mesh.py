@@ -12,6 +12,7 @@ import svod_ir
 from svod_ir import Op, UOp
 from svod_mpi._checked_calls import check_calls
 from svod_mpi._collectives import Group, list_functions
+from svod_mpi._waits import time_waits
 from svod_mpi.errors import MeshError
 from svod_tensor import Tensor, register_custom_function
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-__all__ = ["Mesh", "find_communicator"]
+__all__ = ["Mesh", "find_communicator", "from_part"]
 
 _communicators: Final[dict[str, MPI.Intracomm]] = {}
 """The communicator of each transport."""
@@ -121,9 +122,7 @@ class Mesh(svod_ir.Mesh):
         )
         layout = svod_ir.MeshLayout(self, tuple(whole.get(name) for name in self.names), sizes)
         _check_parts(described, layout)
-        own = shard.to(self.device).contiguous().uop
-        stack = UOp(Op.MSTACK, own.dtype, (own,))
-        return Tensor.from_uop(UOp(Op.MULTI, own.dtype, (stack,), layout))
+        return from_part(shard, layout)
 
     def barrier(self) -> None:
         """Wait until all processes of the mesh call this."""
@@ -133,6 +132,13 @@ class Mesh(svod_ir.Mesh):
 def find_communicator(mesh: svod_ir.Mesh) -> MPI.Intracomm:
     """The communicator of all processes of a mesh."""
     return _communicators[mesh.transport]
+
+
+def from_part(part: Tensor, layout: svod_ir.MeshLayout) -> Tensor:
+    """The tensor of a layout whose part in this process is `part`; the sizes are not checked."""
+    own = part.to(layout.mesh.device).contiguous().uop
+    stack = UOp(Op.MSTACK, own.dtype, (own,))
+    return Tensor.from_uop(UOp(Op.MULTI, own.dtype, (stack,), layout))
 
 
 def _resolve_sizes(
@@ -186,8 +192,11 @@ def _register(
         groups[mask] = Group(world.Split(color, rank), is_deterministic)
     find_group = groups.__getitem__
     for name, function in list_functions(find_group).items():
-        if limit_s is not None:
-            function = check_calls(name, function, find_group, limit_s)
+        # Only neighbours that exchange elements call a halo: the others cannot be waited for.
+        if name != "halo":
+            function = time_waits(function, find_group)
+            if limit_s is not None:
+                function = check_calls(name, function, find_group, limit_s)
         register_custom_function(f"{mesh.transport}.{name}", function)
 
 

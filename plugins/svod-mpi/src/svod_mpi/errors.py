@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from svod_dtype import UserError
 
-__all__ = ["MeshError"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["CheckpointError", "MeshError"]
 
 
 class MeshError(UserError, ValueError):
@@ -13,3 +18,18 @@ class MeshError(UserError, ValueError):
     def __init__(self, *, operation: str, problem: str, hint: str | None = None) -> None:
         self.operation, self.problem = operation, problem
         super().__init__(f"{operation}: {problem}", hint=hint)
+
+
+class CheckpointError(UserError, ValueError):
+    """A checkpoint that is missing, not whole, or of other tensors than the program's.
+
+    Attributes:
+        path: path of the checkpoint.
+        problem: what is wrong with it.
+    """
+
+    def __init__(
+        self, *, path: str, problem: str, notes: Sequence[str] = (), hint: str | None = None
+    ) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"checkpoint {path} {problem}", notes=tuple(notes), hint=hint)

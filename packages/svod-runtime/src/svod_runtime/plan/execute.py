@@ -23,7 +23,7 @@ from svod_runtime.ops.prepared import (
     PreparedCustomFunction,
     describe_op,
 )
-from svod_runtime.profile.kernel_profile import KernelProfile, LaunchSums
+from svod_runtime.profile.kernel_profile import FunctionProfile, KernelProfile, LaunchSums
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -48,8 +48,8 @@ class Step(Protocol):
 
     def run(self) -> None: ...
 
-    def run_profiled(self) -> Iterable[KernelProfile]:
-        """Run with no concurrent work, and measure each kernel."""
+    def run_profiled(self) -> Iterable[KernelProfile | FunctionProfile]:
+        """Run with no concurrent work, and measure each kernel and each custom function."""
         ...
 
     def run_each(self, run: Callable[[KernelState], None]) -> None:
@@ -102,7 +102,7 @@ class _Batch:
             problem = f"{type(error).__name__}: {error}"
             raise ExecutionError(op=f"batch of kernels {names}{more}", problem=problem) from error
 
-    def run_profiled(self) -> Iterable[KernelProfile]:
+    def run_profiled(self) -> Iterable[KernelProfile | FunctionProfile]:
         for unit in self._list_units():
             if isinstance(unit, HostLoop):
                 yield from unit.run_profiled()
@@ -147,7 +147,7 @@ class _Parallel:
             if error is not None:
                 raise error
 
-    def run_profiled(self) -> Iterable[KernelProfile]:
+    def run_profiled(self) -> Iterable[KernelProfile | FunctionProfile]:
         return [state.run_profiled() for state in self._states]
 
     def run_each(self, run: Callable[[KernelState], None]) -> None:
@@ -184,7 +184,7 @@ class _Single:
     def run(self) -> None:
         self._state.run()
 
-    def run_profiled(self) -> Iterable[KernelProfile]:
+    def run_profiled(self) -> Iterable[KernelProfile | FunctionProfile]:
         return [self._state.run_profiled()]
 
     def run_each(self, run: Callable[[KernelState], None]) -> None:
@@ -209,7 +209,7 @@ class _Copy:
         except Exception as error:
             raise ExecutionError(op=describe_op(self._op), problem=str(error)) from error
 
-    def run_profiled(self) -> Iterable[KernelProfile]:
+    def run_profiled(self) -> Iterable[KernelProfile | FunctionProfile]:
         self.run()
         return ()
 
@@ -242,9 +242,15 @@ class _Custom:
             error.add_note(f"raised by {describe_op(self._op)}")
             raise
 
-    def run_profiled(self) -> Iterable[KernelProfile]:
+    def run_profiled(self) -> Iterable[KernelProfile | FunctionProfile]:
+        buffers = [self._buffers[index] for index in self._op.buffer_indices]
+        start = time.perf_counter_ns()
         self.run()
-        return ()
+        elapsed = time.perf_counter_ns() - start
+        # A function may have no arrays, and then runs on the host.
+        device = buffers[0].device if buffers else "CPU"
+        n_bytes = sum(buffer.nbytes for buffer in buffers)
+        return [FunctionProfile(self._op.kind, device, len(buffers), elapsed, n_bytes, start)]
 
     def run_each(self, run: Callable[[KernelState], None]) -> None:
         self.run()
@@ -284,8 +290,10 @@ class HostLoop:
             for step in self._steps:
                 step.run()
 
-    def run_profiled(self) -> Iterable[KernelProfile]:
-        """Return one profile per kernel with all of its launches, as if they were contiguous."""
+    def run_profiled(self) -> Iterable[KernelProfile | FunctionProfile]:
+        """Return one profile per kernel or custom function, with all of its launches as if they
+        were contiguous.
+        """
         sums = LaunchSums(time.perf_counter_ns())
         for _ in iterate(self._state):
             for step in self._steps:

@@ -40,7 +40,7 @@ from svod_runtime.errors import DonatedBufferError, ProfileError
 from svod_runtime.plan.direct import DirectPlan
 from svod_runtime.plan.execute import check_view
 from svod_runtime.plan.interrupts import InterruptDelay
-from svod_runtime.profile.kernel_profile import KernelProfile
+from svod_runtime.profile.kernel_profile import FunctionProfile, KernelProfile
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
@@ -301,11 +301,13 @@ class ExecutionPlan(DirectPlan):
         """Run every op, each kernel on its own, and return one profile per kernel in execution
         order.
         """
-        return self._run_profiled([])
+        return self._run_profiled([], [])
 
-    def _run_profiled(self, transfer_times: list[int]) -> list[KernelProfile]:
-        """Run `execute_profiled`, and append the nanoseconds of each copy and custom function to
-        `transfer_times`.
+    def _run_profiled(
+        self, functions: list[FunctionProfile], transfer_times: list[int]
+    ) -> list[KernelProfile]:
+        """Run `execute_profiled`, and append the profile of each custom function to `functions`,
+        and the nanoseconds of each copy to `transfer_times`.
         """
         with self._lock:
             self._restore_lent()
@@ -316,10 +318,14 @@ class ExecutionPlan(DirectPlan):
                 with InterruptDelay() if self._template.writes_inputs else nullcontext():
                     for step in self._steps:
                         started = time.perf_counter_ns()
-                        kernel_profiles = list(step.run_profiled())
-                        if not kernel_profiles:
+                        measured = list(step.run_profiled())
+                        if not measured:
                             transfer_times.append(time.perf_counter_ns() - started)
-                        profiles += kernel_profiles
+                        for profile in measured:
+                            if isinstance(profile, KernelProfile):
+                                profiles.append(profile)
+                            else:
+                                functions.append(profile)
                 if self._guard is not None:
                     self._call_guard(self._guard)
                 return profiles
@@ -334,9 +340,9 @@ class ExecutionPlan(DirectPlan):
 
     def profile(self, values: Mapping[str, int] | None = None, *, n_runs: int = 5) -> ProfileReport:
         """Run once to warm up, then `n_runs` times with profiles, and report average times per
-        kernel.
+        kernel and custom function.
 
-        Copies and custom functions share one row.
+        Copies share one row.
 
         Args:
             values: values of variables, set before the first run.
@@ -349,17 +355,22 @@ class ExecutionPlan(DirectPlan):
 
         if n_runs < 1:
             raise ProfileError(n_runs=n_runs)
+        functions: list[FunctionProfile] = []
         transfer_times: list[int] = []
         with self._lock:
             self._is_executing = True
             try:
                 self.execute_with_vars(values or {})
                 profiles = [
-                    profile for _ in range(n_runs) for profile in self._run_profiled(transfer_times)
+                    profile
+                    for _ in range(n_runs)
+                    for profile in self._run_profiled(functions, transfer_times)
                 ]
             finally:
                 self._is_executing = False
-        return ProfileReport(profiles, n_runs=n_runs, transfer_times=transfer_times)
+        return ProfileReport(
+            profiles, n_runs=n_runs, transfer_times=transfer_times, functions=functions
+        )
 
     def _check(self) -> None:
         for index, taker in self._donated.items():

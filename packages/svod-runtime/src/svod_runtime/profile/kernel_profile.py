@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from svod_ir.origins import Origin, format_origins
 from svod_runtime.ops.prepared import CachedKernel
 
-__all__ = ["KernelProfile", "LaunchSums", "Measured"]
+__all__ = ["FunctionProfile", "KernelProfile", "LaunchSums", "Measured"]
 
 
 class Measured:
@@ -87,8 +87,39 @@ class KernelProfile(Measured):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionProfile(Measured):
+    """Profile event of a custom function.
+
+    All calls in a loop are one event, like the launches of a kernel. `n_bytes` is the size of all
+    buffers; the operations are unknown.
+
+    Example:
+        >>> import numpy as np
+        >>> from svod_runtime import FunctionProfile
+        >>> from svod_tensor import Tensor, custom_function, float32, register_custom_function
+        >>> register_custom_function("flip", lambda out, x: np.copyto(out, x[::-1]))
+        >>> y = custom_function("flip", Tensor([1.0, 2.0]).realize(), outputs=((2,), float32))
+        >>> (function,) = y.prepare().profile(n_runs=1).functions
+        >>> isinstance(function, FunctionProfile), function.name, function.n_bytes
+        (True, 'flip', 16)
+    """
+
+    name: str
+    device: str
+    n_buffers: int
+    elapsed_ns: int
+    n_bytes: int
+    start_ns: int = 0
+    n_launches: int = 1
+    fastest_ns: int | None = None
+    n_operations: int = 0
+    origins: tuple[Origin, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
 class LaunchSums:
-    """Running sums over the launches of a loop's kernels.
+    """Running sums over the launches of a loop's kernels and custom functions.
 
     Args:
         started: start of the loop on the clock of `time.perf_counter_ns`.
@@ -96,12 +127,15 @@ class LaunchSums:
 
     def __init__(self, started: int) -> None:
         self._started = started
-        self._sums: dict[tuple[int, str, tuple[Origin, ...]], KernelProfile] = {}
+        self._sums: dict[
+            tuple[int | str, str, tuple[Origin, ...]], KernelProfile | FunctionProfile
+        ] = {}
 
-    def add(self, profile: KernelProfile) -> None:
+    def add(self, profile: KernelProfile | FunctionProfile) -> None:
         """Add a launch, or the launches of an inner loop."""
         # By identity: kernels of equal names may have different sources.
-        key = id(profile.kernel), profile.device, profile.origins
+        code = id(profile.kernel) if isinstance(profile, KernelProfile) else profile.name
+        key = code, profile.device, profile.origins
         known = self._sums.get(key)
         fastest = profile.elapsed_ns if profile.fastest_ns is None else profile.fastest_ns
         if known is None:
@@ -118,12 +152,12 @@ class LaunchSums:
             fastest_ns=min(known.fastest_ns, fastest),
         )
 
-    def list_profiles(self) -> list[KernelProfile]:
-        """Return one profile per kernel, in order of first launch, as if the launches of each were
-        contiguous.
+    def list_profiles(self) -> list[KernelProfile | FunctionProfile]:
+        """Return one profile per kernel or function, in order of first launch, as if the launches
+        of each were contiguous.
         """
         start = self._started
-        profiles: list[KernelProfile] = []
+        profiles: list[KernelProfile | FunctionProfile] = []
         for profile in self._sums.values():
             profiles.append(replace(profile, start_ns=start))
             start += profile.elapsed_ns

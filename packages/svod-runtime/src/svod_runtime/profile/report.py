@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from svod_ir.origins import Origin
-from svod_runtime.profile.kernel_profile import KernelProfile
+from svod_runtime.profile.kernel_profile import FunctionProfile, KernelProfile
 from svod_runtime.profile.limits import Limits, get_limits
 from svod_runtime.profile.report_table import align_rows, make_rich_table, make_rows
 from svod_runtime.profile.summary import KernelSummary, ScopeSummary, get_scope
@@ -35,7 +35,8 @@ class ProfileReport:
         profiles: profile events of one or more executions, in order.
         limits: peak rates of each device; by default the estimates of the devices' targets.
         n_runs: number of executions; tables show their average.
-        transfer_times: nanoseconds of each copy and custom function of these executions.
+        transfer_times: nanoseconds of each copy of these executions.
+        functions: profile events of their custom functions, in order.
 
     Example:
         >>> import tempfile
@@ -63,9 +64,11 @@ class ProfileReport:
         *,
         n_runs: int = 1,
         transfer_times: Sequence[int] = (),
+        functions: Iterable[FunctionProfile] = (),
     ) -> None:
         self.profiles: Sequence[KernelProfile] = tuple(profiles)
-        self.devices = tuple(dict.fromkeys(p.device for p in self.profiles))
+        self.functions: Sequence[FunctionProfile] = tuple(functions)
+        self.devices = tuple(dict.fromkeys(p.device for p in (*self.profiles, *self.functions)))
         self.limits: Mapping[str, Limits] = (
             get_limits(self.devices) if limits is None else dict(limits)
         )
@@ -87,7 +90,8 @@ class ProfileReport:
     @property
     def elapsed_ns(self) -> int:
         """Total time of all kernels, copies and custom functions."""
-        return sum(p.elapsed_ns for p in self.profiles) + sum(self.transfer_times)
+        measured = (*self.profiles, *self.functions)
+        return sum(p.elapsed_ns for p in measured) + sum(self.transfer_times)
 
     @property
     def n_launches(self) -> int:
@@ -95,13 +99,17 @@ class ProfileReport:
         return _count(self.profiles)
 
     def summaries(self) -> list[KernelSummary]:
-        """Return a summary per kernel and device, the slowest first."""
-        groups: dict[tuple[int, str], list[KernelProfile]] = {}
+        """Return a summary per kernel or custom function, and device, the slowest first."""
+        groups: dict[tuple[int | str, str], list[KernelProfile | FunctionProfile]] = {}
         for profile in self.profiles:
             # By identity: kernels of equal names may have different sources.
             groups.setdefault((id(profile.kernel), profile.device), []).append(profile)
+        for function in self.functions:
+            groups.setdefault((function.name, function.device), []).append(function)
         summaries = [
-            _summarize(group, self.limits.get(group[0].device)) for group in groups.values()
+            # No limits are known of what a function does.
+            _summarize(group, self.limits.get(device) if isinstance(code, int) else None)
+            for (code, device), group in groups.items()
         ]
         # The slowest first: these are worth a look, and a table may be cut off.
         return sorted(summaries, key=lambda s: s.elapsed_ns, reverse=True)
@@ -142,10 +150,11 @@ class ProfileReport:
             print(f"\n{why}", file=out)
 
     def to_json(self) -> str:
-        """Serialize every launch, and every kernel's summary, as JSON."""
+        """Serialize every launch, and the summary of every kernel and custom function, as JSON."""
         launches = [
             {
                 "name": p.name,
+                "kind": "kernel" if isinstance(p, KernelProfile) else "function",
                 "device": p.device,
                 "buffers": p.n_buffers,
                 "start_ns": p.start_ns,
@@ -155,7 +164,7 @@ class ProfileReport:
                 "bytes": p.n_bytes,
                 "origins": _to_dicts(p.origins),
             }
-            for p in self.profiles
+            for p in self._list_launches()
         ]
         kernels = [
             {
@@ -193,7 +202,8 @@ class ProfileReport:
         """
         devices = self.devices
         # The clock's zero is arbitrary, and viewers show the time from 0 on.
-        begin = min((p.start_ns for p in self.profiles), default=0)
+        measured = self._list_launches()
+        begin = min((p.start_ns for p in measured), default=0)
         titles = [
             {"name": "thread_name", "ph": "M", "pid": 0, "tid": index, "args": {"name": device}}
             for index, device in enumerate(devices)
@@ -202,7 +212,7 @@ class ProfileReport:
             {
                 "name": p.name,
                 "ph": "X",
-                "cat": "kernel",
+                "cat": "kernel" if isinstance(p, KernelProfile) else "function",
                 "pid": 0,
                 "tid": devices.index(p.device),
                 "ts": (p.start_ns - begin) / 1e3,
@@ -217,7 +227,7 @@ class ProfileReport:
                     **_name_lines(p.origins),
                 },
             }
-            for p in self.profiles
+            for p in measured
         ]
         return json.dumps({"traceEvents": [*titles, *launches], "displayTimeUnit": "ns"})
 
@@ -225,12 +235,19 @@ class ProfileReport:
         """Write `to_trace` to a file for chrome://tracing or ui.perfetto.dev."""
         Path(path).write_text(self.to_trace())
 
+    def _list_launches(self) -> list[KernelProfile | FunctionProfile]:
+        """Kernels and custom functions, in the order in which they ran."""
+        # Stable: without times, kernels keep their order.
+        return sorted((*self.profiles, *self.functions), key=lambda p: p.start_ns)
+
     def save_json(self, path: str | PathLike[str]) -> None:
         """Write `to_json` to a file."""
         Path(path).write_text(self.to_json())
 
 
-def _summarize(group: Sequence[KernelProfile], limits: Limits | None) -> KernelSummary:
+def _summarize(
+    group: Sequence[KernelProfile | FunctionProfile], limits: Limits | None
+) -> KernelSummary:
     bounds = [] if limits is None else [_get_bound(p, limits) for p in group]
     return KernelSummary(
         group[0].name,
@@ -248,11 +265,11 @@ def _summarize(group: Sequence[KernelProfile], limits: Limits | None) -> KernelS
     )
 
 
-def _count(group: Iterable[KernelProfile]) -> int:
+def _count(group: Iterable[KernelProfile | FunctionProfile]) -> int:
     return sum(p.n_launches for p in group)
 
 
-def _get_bound(profile: KernelProfile, limits: Limits) -> tuple[float, str]:
+def _get_bound(profile: KernelProfile | FunctionProfile, limits: Limits) -> tuple[float, str]:
     """Minimum time in seconds of a profile's launches, and the limiting resource.
 
     The memory level depends on the bytes of one launch.

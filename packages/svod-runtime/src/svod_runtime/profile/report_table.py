@@ -58,7 +58,7 @@ class Summarized(Protocol):
 
 
 def make_rows(report: Summarized, max_rows: int) -> list[Sequence[str]]:
-    """Cells of the table: header, kernels of an average run, omitted kernels, transfers, and total.
+    """Cells of the table: header, kernels and functions of an average run, omitted ones, copies, total.
 
     Empty columns are omitted. `limit` is the minimum time of the work divided by the measured time.
     """
@@ -78,14 +78,12 @@ def make_rows(report: Summarized, max_rows: int) -> list[Sequence[str]]:
         )
     elapsed, transfers = report.elapsed_ns, report.transfer_times
     if transfers:
-        rows.append(
-            _make_sum(report, "copies and functions", len(transfers), sum(transfers), "", "")
-        )
+        rows.append(_make_sum(report, "copies", len(transfers), sum(transfers), "", ""))
     rows.append(
         _make_sum(
             report,
             "all",
-            report.n_launches + len(transfers),
+            sum(s.n_launches for s in summaries) + len(transfers),
             elapsed,
             _rate(sum(s.n_operations for s in summaries), elapsed),
             _rate(sum(s.n_bytes for s in summaries), elapsed),

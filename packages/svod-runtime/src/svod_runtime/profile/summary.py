@@ -28,7 +28,7 @@ def get_scope(origins: Iterable[Origin]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KernelSummary(Measured):
-    """Sums over all launches of a kernel; rates are averages.
+    """Sums over all launches of a kernel, or calls of a custom function; rates are averages.
 
     Attributes:
         origins: source lines of its launches.
