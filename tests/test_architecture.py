@@ -34,6 +34,8 @@ PLUGINS = sorted(
     path.parent
     for group in ("plugins", "examples")
     for path in ROOT.glob(f"{group}/*/pyproject.toml")
+    # Others provide no device.
+    if GROUP in path.read_text()
 )
 
 

@@ -18,8 +18,8 @@ class Mesh(NamedTuple):
     Example:
         >>> from svod_ir import Mesh
         >>> mesh = Mesh(("data", "model"), (2, 4), (1, 3))
-        >>> mesh.n_ranks, mesh.rank, mesh.lay_out({"data": 0}, (6, 5)).axes
-        (8, 7, (0, None))
+        >>> mesh.n_ranks, mesh.rank, mesh.lay_out({"data": 0}, (6, 5)).axes, mesh.describe_axes()
+        (8, 7, (0, None), ['data=2', 'model=4'])
     """
 
     names: tuple[str, ...]
@@ -83,6 +83,8 @@ class MeshLayout(NamedTuple):
         >>> layout = Mesh(("data", "model"), (2, 2), (0, 1)).lay_out({"model": 1}, (6, 5))
         >>> layout.sizes, layout.replicated.axes, layout.with_axis(0, 0, (3, 3)).axes
         (((), (3, 2)), (None, None), (0, 1))
+        >>> layout.along(1)
+        Sharding(devices=('model:0', 'model:1'), axis=1, sizes=(3, 2))
     """
 
     mesh: Mesh
@@ -142,16 +144,23 @@ class Sharding(NamedTuple):
         >>> from svod_ir import Mesh, Sharding
         >>> rows = Sharding(("CPU", "CPU:1"), axis=0, sizes=(4, 3))
         >>> rows.bounds(1), rows.replicated
-        ((4, 7), Sharding(devices=('CPU', 'CPU:1'), axis=None, sizes=(), layout=None))
+        ((4, 7), Sharding(devices=('CPU', 'CPU:1'), axis=None, sizes=()))
         >>> second = Sharding(("CPU",), layout=Mesh(("data",), (2,), (1,)).lay_out({"data": 0}, (7,)))
         >>> second.shard_shape((7,), 0), second.cuts(0)[0].begin
         ((3,), 4)
+        >>> rows.splits(0), rows.shift(1).axis
+        (True, 1)
     """
 
     devices: tuple[str, ...]
     axis: int | None = None
     sizes: tuple[int, ...] = ()
     layout: MeshLayout | None = None
+
+    def __repr__(self) -> str:
+        if self.layout is not None:
+            return f"Sharding(devices={self.devices}, layout={self.layout})"
+        return f"Sharding(devices={self.devices}, axis={self.axis}, sizes={self.sizes})"
 
     def bounds(self, index: int) -> tuple[int, int]:
         """Begin and end of shard `index` along the axis."""

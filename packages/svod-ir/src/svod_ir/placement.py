@@ -152,6 +152,13 @@ def is_file(placement: Placement) -> bool:
 def is_on_mesh(placement: Placement) -> bool:
     """True if a placement is over the processes of a mesh, where a value on the device of each
     process may be an operand too.
+
+    Example:
+        >>> from svod_ir import Mesh, Sharding
+        >>> from svod_ir.placement import is_on_mesh
+        >>> layout = Mesh(("data",), (2,), (0,)).lay_out({"data": 0}, (8,))
+        >>> is_on_mesh(Sharding(("CPU",), layout=layout)), is_on_mesh("CPU")
+        (True, False)
     """
     return isinstance(placement, Sharding) and placement.layout is not None
 
@@ -189,10 +196,10 @@ def lay_out(node: UOp) -> Partition:
         return Partition(first, (None,) * len(node.src))
     if first.layout is not None:
         return _lay_out_on_mesh(node, first.layout, first.devices, placements)
-    return _find_rule(node)(node, first, placements)
+    return _get_rule(node)(node, first, placements)
 
 
-def _find_rule(node: UOp) -> _Rule:
+def _get_rule(node: UOp) -> _Rule:
     if node.op in ELEMENTWISE or node.op in COMPLEX_PARTS:
         return _lay_out_elementwise
     return _RULES.get(node.op, _lay_out_whole)
@@ -205,7 +212,7 @@ def _lay_out_on_mesh(
 
     A value that is not sharded is the same in all processes, as they run the same program.
     """
-    rule = _find_rule(node)
+    rule = _get_rule(node)
     layouts = [p.layout if isinstance(p, Sharding) else None for p in placements]
     result = like.replicated
     operands: list[MeshLayout | None] = [None] * len(node.src)

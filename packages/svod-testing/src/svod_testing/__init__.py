@@ -44,6 +44,7 @@ from svod_testing._compare import SHAPES, check, make_array  # noqa: E402
 from svod_testing._conformance import OperatorConformance  # noqa: E402
 from svod_testing._graphs import place_graph  # noqa: E402
 from svod_testing._operators import OPERATORS, OperatorCase  # noqa: E402
+from svod_testing._sharded_programs import check_sharded_program  # noqa: E402
 
 __all__ = [
     "OPERATORS",
@@ -51,6 +52,7 @@ __all__ = [
     "OperatorCase",
     "OperatorConformance",
     "check",
+    "check_sharded_program",
     "make_array",
     "place_graph",
 ]

@@ -45,11 +45,13 @@ class _Call(NamedTuple):
     numbers: Sequence[int]
 
     @property
-    def index(self) -> int:
+    def position(self) -> int:
+        """The position of this process among those of the group."""
         return self.group.communicator.Get_rank()
 
     @property
     def size(self) -> int:
+        """The number of processes of the group."""
         return self.group.communicator.Get_size()
 
 
@@ -96,7 +98,7 @@ def _gather(call: _Call) -> None:
     out, kind = call.out, get_type(call.out.dtype)
     row = out.size // out.shape[axis]
     counts = [size * row for size in sizes]
-    own = call.arrays[0] if counts[call.index] else np.empty(0, out.dtype)
+    own = call.arrays[0] if counts[call.position] else np.empty(0, out.dtype)
     # Along the first axis that counts, the parts lie one after the other.
     is_leading = all(size == 1 for size in out.shape[:axis])
     joined = out if is_leading else np.empty(out.size, out.dtype)
@@ -125,7 +127,7 @@ def _exchange(call: _Call) -> None:
 def _halo(call: _Call) -> None:
     axis, *sizes = call.numbers
     old, new = _bounds(sizes[: call.size]), _bounds(sizes[call.size :])
-    index, comm = call.index, call.group.communicator
+    index, comm = call.position, call.group.communicator
     sent = [_overlap(old[index], other) for other in new]
     wanted = [_overlap(other, new[index]) for other in old]
     sent[index] = wanted[index] = (0, 0)
@@ -156,7 +158,7 @@ def _halo(call: _Call) -> None:
 
 def _mirror(call: _Call) -> None:
     x, kind = call.arrays[0], get_type(call.out.dtype)
-    other = call.size - 1 - call.index
+    other = call.size - 1 - call.position
     call.group.communicator.Sendrecv([x, kind], other, 0, [call.out, kind], other, 0)
 
 

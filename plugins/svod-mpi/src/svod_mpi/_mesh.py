@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from mpi4py import MPI
 
@@ -189,7 +189,8 @@ def _register(
                 rank = rank * size + index
             else:
                 color = color * size + index
-        groups[mask] = Group(world.Split(color, rank), is_deterministic)
+        part = cast("MPI.Intracomm", world.Split(color, rank))
+        groups[mask] = Group(part, is_deterministic)
     find_group = groups.__getitem__
     for name, function in list_functions(find_group).items():
         # Only neighbours that exchange elements call a halo: the others cannot be waited for.

@@ -61,9 +61,9 @@ def find_operation(name: str, dtype: np.dtype[Any]) -> MPI.Op:
 
 def _make_combine(
     function: np.ufunc, dtype: np.dtype[Any]
-) -> Callable[[MPI.buffer, MPI.buffer, MPI.Datatype], None]:
-    def combine(left: MPI.buffer, right: MPI.buffer, _: MPI.Datatype) -> None:
-        target = np.frombuffer(right, dtype)
+) -> Callable[[Any, Any, MPI.Datatype], None]:
+    def combine(left: Any, right: Any, _: MPI.Datatype) -> None:
+        target: NDArray[Any] = np.frombuffer(right, dtype)
         target[:] = function(np.frombuffer(left, dtype), target)
 
     return combine

@@ -82,11 +82,13 @@ def split_loops(sink: UOp, target: Target) -> UOp:
     """Split the loops of an elementwise kernel at the constants that its conditions compare them
     with.
     """
-    if target.has_local or len(sink.src) != 1 or sink.src[0].op is not Op.END:
+    if target.has_local or len(sink.src) != 1:
         return sink
     (end,) = sink.src
+    if end.op is not Op.END:
+        return sink
     order = end.body.toposort()
-    if not _find_cuts(order) or any(n.op in _ORDERED for n in order):
+    if not _list_cuts(order) or any(n.op in _ORDERED for n in order):
         return sink
     if any(r.stop.ranges for r in end.loops):
         return sink
@@ -111,7 +113,7 @@ def _count_lanes(order: Sequence[UOp], target: Target) -> int:
     )
 
 
-def _find_cuts(order: Sequence[UOp]) -> dict[UOp, list[int]]:
+def _list_cuts(order: Sequence[UOp]) -> dict[UOp, list[int]]:
     """The constants, in ascending order, at which a condition changes, of each loop that has any."""
     cuts: dict[UOp, set[int]] = {}
     for node in order:
@@ -151,7 +153,7 @@ class _Splitter:
 
     def split(self, body: UOp, loops: tuple[UOp, ...]) -> tuple[UOp, ...]:
         """Return the effects of the loops over `body`, split as far as that is expected to pay."""
-        cuts = _find_cuts(body.toposort())
+        cuts = _list_cuts(body.toposort())
         for i, loop in enumerate(loops):
             # The number of cuts bounds the work of trying them.
             if not 0 < len(cuts.get(loop, ())) < MAX_STORES or _is_transposed(body, loops):
@@ -258,7 +260,7 @@ def _is_divisible(body: UOp, cuts: Sequence[int], loops: tuple[UOp, ...], n_thre
 
 def _simplify(body: UOp) -> UOp:
     """Simplify the body of a part, in which conditions and gates are constants."""
-    simple = simplify_kernel(UOp.sink(body)).src[0]
+    (simple,) = simplify_kernel(UOp.sink(body)).src
     order = simple.toposort()
     written = {n.location for n in order if n.op is Op.STORE}
     folded: dict[UOp, UOp] = {}
@@ -271,7 +273,10 @@ def _simplify(body: UOp) -> UOp:
         elif node not in written:
             # A gated load gives 0.
             folded[node] = UOp.const(node.dtype, 0)
-    return simplify_kernel(UOp.sink(simple.substitute(folded))).src[0] if folded else simple
+    if not folded:
+        return simple
+    (result,) = simplify_kernel(UOp.sink(simple.substitute(folded))).src
+    return result
 
 
 def _is_interleaved(n_elements: int) -> bool:

@@ -28,9 +28,7 @@ for each shard:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
 from itertools import accumulate
-from operator import or_
 from typing import Final
 
 from svod_ir import (
@@ -103,16 +101,16 @@ class _Writer:
     def visit(self, node: UOp) -> None:
         """Write the shards of `node`, whose operands are written already."""
         # By the whole graph, which is the same in all processes.
-        if self.collectives.count and (needs := reduce(or_, map(self._get_needs, node.src), 0)):
-            self.needs[node] = needs
+        if self.collectives.count:
+            needs = 0
+            for operand in node.src:
+                needs |= self.needs.get(operand, 0)
+            if needs:
+                self.needs[node] = needs
         self._write(node, node.placement)
         # Each shard is computed for the source line of the whole.
         for shard in self.shards.get(node, ()):
             propagate_labels(shard, (node,))
-
-    def _get_needs(self, node: UOp) -> int:
-        """A mask of the reductions over a mesh that a node depends on."""
-        return self.needs.get(node, 0)
 
     def _write(self, node: UOp, placement: Placement) -> None:
         if node.op is Op.MULTI:

@@ -15,7 +15,7 @@ from inspect import Parameter, signature
 from typing import Any, Final
 
 from svod_dtype import SvodError, UserError
-from svod_ir import OperandError, UOp
+from svod_ir import Mesh, OperandError, UOp
 from svod_tensor.ops.core.argument_names import find_wrong_argument
 from svod_tensor.ops.core.base import TensorBase
 
@@ -148,6 +148,8 @@ _NAMES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
         lambda value: hasattr(value, "__array_interface__"),
         "a numpy array",
     ),
+    "Mesh": (lambda value: isinstance(value, Mesh), "a mesh"),
+    "Mapping[str, int]": (lambda value: isinstance(value, Mapping), "a mapping of names to axes"),
     "os.PathLike[str]": (lambda value: isinstance(value, os.PathLike), "a path"),
     "Axes": (lambda value: _fits(value, _parse(_AXES)), "axes"),
     "Numbers": (lambda value: _fits(value, _parse(_NUMBERS)), "an integer or one per axis"),
