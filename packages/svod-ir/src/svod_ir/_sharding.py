@@ -142,16 +142,23 @@ class Sharding(NamedTuple):
         >>> from svod_ir import Mesh, Sharding
         >>> rows = Sharding(("CPU", "CPU:1"), axis=0, sizes=(4, 3))
         >>> rows.bounds(1), rows.replicated
-        ((4, 7), Sharding(devices=('CPU', 'CPU:1'), axis=None, sizes=(), layout=None))
+        ((4, 7), Sharding(devices=('CPU', 'CPU:1'), axis=None, sizes=()))
         >>> second = Sharding(("CPU",), layout=Mesh(("data",), (2,), (1,)).lay_out({"data": 0}, (7,)))
         >>> second.shard_shape((7,), 0), second.cuts(0)[0].begin
         ((3,), 4)
+        >>> second
+        Sharding(devices=('CPU',), layout=MeshLayout(data=2 splits axis 0))
     """
 
     devices: tuple[str, ...]
     axis: int | None = None
     sizes: tuple[int, ...] = ()
     layout: MeshLayout | None = None
+
+    def __repr__(self) -> str:
+        if self.layout is not None:
+            return f"Sharding(devices={self.devices}, layout={self.layout})"
+        return f"Sharding(devices={self.devices}, axis={self.axis}, sizes={self.sizes})"
 
     def bounds(self, index: int) -> tuple[int, int]:
         """Begin and end of shard `index` along the axis."""
