@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numpy.typing import NDArray
 from svod_device import Buffer
-from svod_ir import SInt
+from svod_ir import Mesh, SInt
 from svod_tensor._data import Scalar
 from svod_tensor._generator import Generator, Seed
 from svod_tensor._shapes import Axes
@@ -838,7 +838,7 @@ class Methods(TensorBase):
     def setxor1d(self, x2: Operand, /) -> Self:
         """Find the sorted unique elements that are in exactly one of `x1` and `x2`. Both
         are realized."""
-    def shard(self, devices: Sequence[str], axis: int | None = None) -> Self:
+    def shard(self, devices: Sequence[str] | Mesh, axis: int | Mapping[str, int] | None = None) -> Self:
         """Shard this tensor over several devices, each of which computes its shard of the
         results."""
     def shards(self) -> tuple[Self, ...]:
