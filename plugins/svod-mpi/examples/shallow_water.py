@@ -27,7 +27,7 @@ def step(_: Tensor, state: State) -> State:
 
 
 def move(elevation: Tensor, velocity: Tensor) -> tuple[Tensor, Tensor]:
-    """The velocity across the first axis, and what it carries out of each cell."""
+    """The velocity across the first axis, and the outflow of each cell by it."""
     near, far = elevation[:-1], elevation[1:]
     # The last face is a wall, which nothing crosses.
     push = (near - far).pad(((0, 1), (0, 0)))

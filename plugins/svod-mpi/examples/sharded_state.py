@@ -38,7 +38,7 @@ def differentiate_in_parts(mesh: svod_mpi.Mesh, weights: Weights, x: Tensor, y: 
     n = mesh.n_ranks
     # Each process differentiates for a copy of the weights of its own.
     copies = {name: w.expand(n, *w.shape).shard(mesh, SPLIT) for name, w in weights.items()}
-    batches = (part.reshape(n, -1, part.shape[-1]) for part in (x, y))
+    batches = (rows.reshape(n, -1, rows.shape[-1]) for rows in (x, y))
     _, gradients = value_and_grad(get_loss)(copies, *batches)
     return {name: g.shard(mesh, {"data": 1}).sum(0) for name, g in gradients.items()}
 
@@ -54,7 +54,7 @@ def train(mesh: svod_mpi.Mesh, get_gradients: Callable[..., Weights]) -> list[fl
     for slots in optimizer.state["slots"].values():
         slots.update({name: moment.shard(mesh, SPLIT) for name, moment in slots.items()})
     inputs = rng.normal(size=(64, 8)).astype(np.float32)
-    x, y = (Tensor(part).shard(mesh, SPLIT) for part in (inputs, np.sin(2 * inputs)))
+    x, y = (Tensor(rows).shard(mesh, SPLIT) for rows in (inputs, np.sin(2 * inputs)))
 
     @jit
     def step(x: Tensor, y: Tensor) -> None:
