@@ -16,6 +16,7 @@ from svod_ir import (
     Op,
     OperandError,
     ShapeError,
+    Sharding,
     SInt,
     UOp,
     format_shape,
@@ -28,7 +29,7 @@ from svod_ir import (
     make_reshape,
     make_shrink,
 )
-from svod_ir.placement import Sharding, check_devices
+from svod_ir.placement import check_devices
 from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import to_node
 from svod_tensor._shapes import (
