@@ -31,12 +31,16 @@ RUN_ELSEWHERE = {
 }
 # Optional packages of pages: without one, the remainder of the page is skipped (`tox run -e
 # interop` has all).
-OPTIONAL = {"dask", "distributed", "jax", "onnx", "safetensors", "scipy", "sklearn", "torch"}
+OPTIONAL = {
+    "dask", "distributed", "jax", "mpi4py", "onnx", "safetensors", "scipy", "sklearn", "svod_mpi",
+    "torch",
+}  # fmt: skip
 READMES = [
     ROOT / "README.md",
     *sorted(ROOT.glob("packages/*/README.md")),
     *sorted(ROOT.glob("examples/*/README.md")),
     *([ROOT / "plugins/svod-null/README.md"] if find_spec("svod_null") else []),
+    *([ROOT / "plugins/svod-mpi/README.md"] if find_spec("svod_mpi") else []),
 ]
 PAGES = [
     page

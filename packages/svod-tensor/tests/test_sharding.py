@@ -13,7 +13,7 @@ from svod_device import UnknownDeviceError
 from svod_ir import AxisError, DeviceMismatchError, Op, Sharding, print_graph
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
-from svod_tensor import PrepareConfig, Tensor, Variable, jit
+from svod_tensor import PrepareConfig, Tensor, Variable, grad, jit
 from svod_tensor.errors import ShardError, SymbolicShapeError
 
 TWO, THREE = ("CPU", "CPU:1"), ("CPU", "CPU:1", "CPU:2")
@@ -205,6 +205,23 @@ def test_shards_move_to_one_device_and_to_another_split():
         assert (other.device, other.sharding and other.sharding.axis) == (devices, axis)
         np.testing.assert_array_equal(other.numpy(), a)
     assert x.shard(TWO, 0).uop is x.uop
+
+
+@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize("n_taken", [1, 3])
+@pytest.mark.parametrize("split_of_indices", [None, 0, 1])
+def test_elements_taken_along_another_axis_stay_on_their_devices(size, n_taken, split_of_indices):
+    a, indices = random(size, 4), np.random.default_rng(1).integers(-4, 4, (size, n_taken))
+    x, i = Tensor(a).shard(TWO, 0), Tensor(indices).shard(TWO, split_of_indices)
+    taken = x.take_along_axis(i, 1)
+    assert taken.sharding == x.sharding
+    np.testing.assert_array_equal(taken.numpy(), np.take_along_axis(a, indices, 1))
+    gradient = grad(lambda x: (x.take_along_axis(i, 1) ** 2).sum())(x)
+    expected = np.zeros_like(a)
+    np.add.at(
+        expected, (np.arange(size)[:, None], indices % 4), 2 * np.take_along_axis(a, indices, 1)
+    )
+    np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-5)
 
 
 def test_a_replicated_tensor_is_read_from_its_device():

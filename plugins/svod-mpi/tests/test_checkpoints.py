@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mpi import run_ranks, start_ranks, wait_for_end
 
+from mpi import run_ranks, start_ranks, wait_for_end
 from svod_tensor import Tensor
 
 svod_mpi = pytest.importorskip("svod_mpi", reason="MPI is not installed", exc_type=ImportError)

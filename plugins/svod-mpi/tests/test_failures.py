@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from mpi import run_ranks, start_ranks, wait_for_end
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from mpi import run_ranks
 
+from mpi import run_ranks
 from svod_ir.testing import count_examples
 
 

@@ -150,6 +150,8 @@ class Sharding(NamedTuple):
         ((3,), 4)
         >>> rows.splits(0), rows.shift(1).axis
         (True, 1)
+        >>> second
+        Sharding(devices=('CPU',), layout=MeshLayout(data=2 splits axis 0))
     """
 
     devices: tuple[str, ...]

@@ -187,7 +187,9 @@ class MiscompilationError(InternalError, ValueError):
 
 
 class DeviceMismatchError(UserError, ValueError):
-    """Operands on different devices; each side is a device, or the devices of a sharded tensor."""
+    """Operands on different devices; each side is a device, the devices of a sharded tensor, or a
+    mesh.
+    """
 
     def __init__(self, *, left: str | Sequence[str], right: str | Sequence[str]) -> None:
         self.left = (left,) if isinstance(left, str) else tuple(left)
@@ -196,6 +198,8 @@ class DeviceMismatchError(UserError, ValueError):
         if len(self.left) > 1 or len(self.right) > 1:
             devices = max(self.left, self.right, key=len)
             hint = f"shard the other one too, as in x.shard({devices})"
+        if any(name.startswith("the mesh") for name in (*self.left, *self.right)):
+            hint = "shard both over one mesh"
         super().__init__(
             f"operands are on {' + '.join(self.left)} and {' + '.join(self.right)}", hint=hint
         )

@@ -18,6 +18,7 @@ from svod_nn._walk import iter_leaves, map_leaves
 from svod_nn.errors import LayerArgumentError, ParameterNameError
 from svod_tensor import (
     DType,
+    Mesh,
     Tensor,
     is_tracking_origins,
     observe_attributes,
@@ -387,8 +388,9 @@ class Module:
             raise LayerArgumentError(name=type(self).__name__, problem=problem, hint=hint)
         return self._map_tensors(lambda tensor: tensor.to(device))
 
-    def shard(self, devices: Sequence[str]) -> Self:
-        """Replicate all parameters and buffers on several devices, for data parallelism.
+    def shard(self, devices: Sequence[str] | Mesh) -> Self:
+        """Replicate all parameters and buffers on several devices, or in all processes of a mesh, for
+        data parallelism.
 
         They are replaced by new tensors: create optimizers afterwards. A batch that is split over
         the same devices (`x.shard(devices, axis=0)`) is computed on all of them, and gradients are

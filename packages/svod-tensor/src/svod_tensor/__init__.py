@@ -47,6 +47,7 @@ from svod_dtype import (
     uint32,
     uint64,
 )
+from svod_ir import Mesh
 from svod_tensor._variable import Variable
 from svod_tensor.ops.core.operation import FUNCTIONS
 from svod_tensor.ops.core.themes import attach_themes
@@ -388,16 +389,16 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "__array_api_version__",
-    "__array_namespace_info__", "abs", "acos", "acosh", "add", "affine_grid", "all",
-    "amax", "amin", "angle", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh",
-    "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere",
-    "as_complex", "as_real", "asarray", "asin", "asinh", "associative_scan", "astype",
-    "atan", "atan2", "atanh", "avg_pool2d", "beta", "bfloat16", "bincount", "bitwise_and",
-    "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "bool", "bool_", "broadcast_arrays",
-    "broadcast_shapes", "broadcast_to", "caches", "can_cast", "cbrt", "ceil",
-    "central_differences", "checkpoint", "clear_caches", "clip", "complex64",
+    "DType", "Generator", "Mesh", "PrepareConfig", "Tensor", "Variable",
+    "__array_api_version__", "__array_namespace_info__", "abs", "acos", "acosh", "add",
+    "affine_grid", "all", "amax", "amin", "angle", "any", "arange", "arccos", "arccosh",
+    "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
+    "argwhere", "as_complex", "as_real", "asarray", "asin", "asinh", "associative_scan",
+    "astype", "atan", "atan2", "atanh", "avg_pool2d", "beta", "bfloat16", "bincount",
+    "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bool", "bool_",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "caches", "can_cast", "cbrt",
+    "ceil", "central_differences", "checkpoint", "clear_caches", "clip", "complex64",
     "complex128", "concat", "cond", "conj", "conjugate", "conv2d", "conv_transpose2d",
     "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh",
     "count_nonzero", "cov", "cumargmax", "cumargmin", "cummax", "cummin", "cumprod",

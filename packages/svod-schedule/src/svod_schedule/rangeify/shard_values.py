@@ -199,7 +199,10 @@ class _Writer:
         match node.op:
             case Op.REDUCE_AXIS:
                 op, axes = node.arg
-                part = make_reduce_axis(operands[0], op, axes)
+                x = operands[0]
+                # A single element is its own sum.
+                is_one = all(x.shape[axis] == 1 for axis in axes)
+                part = x if is_one else make_reduce_axis(x, op, axes)
                 along = [m for m, axis in enumerate(layout.axes) if axis in axes]
             case Op.SCATTER:
                 op, part = Op.ADD, _rebuild(node, operands)
@@ -391,6 +394,11 @@ class _Writer:
         shards = self.shards[node]
         if have == want:
             return shards[position]
+        if node.op is Op.EXPAND and not have.is_replicated:
+            # Only the operand is sent: an operand of a matmul is far smaller than its products.
+            source, own = node.source, _get_operand_sharding(node, want)
+            operand = self._fetch(source, source.placement, own, position)
+            return make_expand(operand, want.shard_shape(node.shape, position))
         if have.layout is not None and want.layout is not None:
             return self.collectives.reshard(node, shards[0], have.layout, want.layout)
         if have.axis is None:
@@ -411,6 +419,19 @@ class _Writer:
         )
         # The COPY gives the empty shard its device, since it depends on no memory.
         return make_copy(make_empty(node.dtype, tuple(shape)), device)
+
+
+def _get_operand_sharding(expand: UOp, want: Sharding) -> Sharding:
+    """The sharding of the operand of an EXPAND for a sharding of its result."""
+    pairs = zip(expand.source.shape, expand.shape, strict=True)
+    repeated = {axis for axis, (size, new) in enumerate(pairs) if size != new}
+    if want.layout is None:
+        return want.replicated if want.axis in repeated else want
+    layout = want.layout
+    for mesh_axis, axis in enumerate(layout.axes):
+        if axis in repeated:
+            layout = layout.with_axis(mesh_axis, None)
+    return want._replace(layout=layout)
 
 
 def _has_no_device(operand: UOp) -> bool:

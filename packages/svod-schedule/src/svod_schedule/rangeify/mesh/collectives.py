@@ -102,6 +102,8 @@ class Collectives:
         """Split another axis of `x`, or the same one in other parts, along an axis of the mesh."""
         mesh, old_axis, old_sizes = have.mesh, have.axes[mesh_axis], have.sizes[mesh_axis]
         index = mesh.position[mesh_axis]
+        if mesh.sizes[mesh_axis] == 1:
+            return x
         if old_axis is None:
             assert axis is not None
             begin = sum(sizes[:index])
@@ -119,10 +121,10 @@ class Collectives:
 
     def gather(self, x: UOp, mesh: Mesh, mesh_axis: int, axis: int, sizes: tuple[int, ...]) -> UOp:
         """All parts of an axis, of `sizes`, of which `x` is the one of this process."""
-        if mesh.sizes[mesh_axis] == 1:
-            return x
         shape = list(x.shape)
         shape[axis] = sum(sizes)
+        if mesh.sizes[mesh_axis] == 1:
+            return x
         if 0 in shape:
             # No process along this axis of the mesh has elements.
             self.count += 1
@@ -165,7 +167,7 @@ class Collectives:
     def mirror(self, x: UOp, layout: MeshLayout, flags: Sequence[bool]) -> UOp:
         """The shard of the process at the opposite position, along each flipped axis."""
         for mesh_axis, axis in enumerate(layout.axes):
-            if axis is None or not flags[axis]:
+            if axis is None or not flags[axis] or layout.mesh.sizes[mesh_axis] == 1:
                 continue
             sizes = layout.sizes[mesh_axis]
             shape = list(x.shape)

@@ -16,6 +16,7 @@ from svod_ir import (
     Op,
     OperandError,
     ShapeError,
+    Sharding,
     SInt,
     UOp,
     format_shape,
@@ -39,7 +40,7 @@ from svod_tensor._shapes import (
     item_count,
     normalize_axis,
 )
-from svod_tensor._shards import move_like
+from svod_tensor._shards import distribute, join_like, move_like, shards_of
 from svod_tensor.cells.cell import Element, View
 from svod_tensor.cells.registry import record_read_of
 from svod_tensor.cells.tables import captured
@@ -574,6 +575,25 @@ def _to_array(
 
 def gather_along_axis(source: UOp, indices: UOp, axis: int) -> UOp:
     """Build the node of `take_along_axis` for non-negative indices."""
+    placement = source.placement
+    if isinstance(placement, Sharding) and _is_local(source, indices, axis, placement):
+        # Indices of flattened elements would name elements of all shards, which would be gathered.
+        pairs = zip(shards_of(source), shards_of(distribute(indices, placement)), strict=True)
+        return join_like(source, [_gather_along_axis(x, own, axis) for x, own in pairs])
+    return _gather_along_axis(source, indices, axis)
+
+
+def _is_local(source: UOp, indices: UOp, axis: int, sharding: Sharding) -> bool:
+    """Whether all elements that a shard takes are its own."""
+    split = [a for a in range(len(source.shape)) if sharding.splits(a)]
+    return (
+        bool(split)
+        and axis not in split
+        and all(indices.shape[a] == source.shape[a] for a in split)
+    )
+
+
+def _gather_along_axis(source: UOp, indices: UOp, axis: int) -> UOp:
     ndim = len(source.shape)
     coordinates = [
         indices if a == axis else make_broadcasted_iota(indices.shape, a) for a in range(ndim)

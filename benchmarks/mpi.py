@@ -1,0 +1,126 @@
+"""Collectives and steps over processes: `mpiexec -n 2 python mpi.py`.
+
+    all-reduce   a plan that sums a tensor over the processes, beside Allreduce of mpi4py on arrays
+    training     a step of a data-parallel network, beside DistributedDataParallel of torch with gloo
+                 where torch is installed
+
+Times are the least of several, of the slowest process; one thread for each process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+
+os.environ.setdefault("SVOD_THREADS", "1")
+
+import numpy as np
+from mpi4py import MPI
+
+import svod_mpi
+import svod_nn as nn
+from svod_tensor import Tensor, jit
+
+COMM = MPI.COMM_WORLD
+RANK, N = COMM.Get_rank(), COMM.Get_size()
+ROUNDS, WIDTH, BATCH = 30, 512, 64
+
+
+def measure(call: Callable[[], object], rounds: int = ROUNDS) -> float:
+    """Seconds of a call in the slowest process, at best."""
+    best = float("inf")
+    for _ in range(rounds):
+        COMM.Barrier()
+        start = time.perf_counter()
+        call()
+        best = min(best, COMM.allreduce(time.perf_counter() - start, MPI.MAX))
+    return best
+
+
+def show(*fields: object) -> None:
+    if RANK == 0:
+        print("".join(f"{field!s:>14}" for field in fields), flush=True)
+
+
+def compare_sums(mesh: svod_mpi.Mesh) -> None:
+    show("bytes", "svod us", "mpi4py us", "ratio")
+    for power in range(10, 27, 2):
+        size = 1 << power
+        array = np.ones((N, size // 4), np.float32)
+        x = Tensor(array).shard(mesh, {"data": 0}).realize()
+        plan = x.sum(0).prepare()
+        own, out = array[0].copy(), np.empty(size // 4, np.float32)
+        plan.execute()
+        rounds = 200 if power < 18 else ROUNDS
+        ours = measure(plan.execute, rounds)
+        theirs = measure(lambda own=own, out=out: COMM.Allreduce(own, out), rounds)
+        show(size, f"{ours * 1e6:.1f}", f"{theirs * 1e6:.1f}", f"{theirs / ours:.2f}")
+
+
+def train(mesh: svod_mpi.Mesh) -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(BATCH * N, WIDTH)).astype(np.float32)
+    targets = inputs[:, :10].copy()
+    model = nn.Sequential(
+        *(layer for _ in range(4) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())),
+        nn.Linear(WIDTH, 10),
+    )
+    model.shard(mesh)
+    optimizer = nn.SGD(model, lr=1e-2)
+    x, y = (Tensor(a).shard(mesh, {"data": 0}).realize() for a in (inputs, targets))
+
+    @jit
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss, gradients = nn.value_and_grad(model, lambda m, x, y: ((m(x) - y) ** 2).mean())(x, y)
+        optimizer.update(gradients)
+        return loss
+
+    for _ in range(3):
+        step(x, y).item()
+    ours = measure(lambda: step(x, y).item())
+    theirs = train_with_torch(inputs, targets)
+    show(
+        "step us",
+        f"{ours * 1e6:.0f}",
+        *([] if theirs is None else [f"{theirs * 1e6:.0f}", f"{theirs / ours:.2f}"]),
+    )
+
+
+def train_with_torch(inputs: np.ndarray, targets: np.ndarray) -> float | None:
+    try:
+        import torch
+    except ImportError:
+        return None
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", rank=RANK, world_size=N)
+    layers = [f for _ in range(4) for f in (torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU())]
+    model = torch.nn.parallel.DistributedDataParallel(
+        torch.nn.Sequential(*layers, torch.nn.Linear(WIDTH, 10))
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    rows = slice(RANK * BATCH, (RANK + 1) * BATCH)
+    x, y = torch.from_numpy(inputs[rows]), torch.from_numpy(targets[rows])
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = ((model(x) - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    for _ in range(3):
+        step()
+    best = measure(step)
+    torch.distributed.destroy_process_group()
+    return best
+
+
+if __name__ == "__main__":
+    mesh = svod_mpi.Mesh(data=N)
+    if "training" not in sys.argv[1:]:
+        compare_sums(mesh)
+    if "sums" not in sys.argv[1:]:
+        train(mesh)
