@@ -70,7 +70,7 @@ def split_evenly(size: int, n_parts: int) -> tuple[int, ...]:
 
 
 class MeshLayout(NamedTuple):
-    """How a tensor lies on a mesh.
+    """Layout of a tensor on a mesh.
 
     Attributes:
         mesh: the processes.
@@ -181,7 +181,7 @@ class Sharding(NamedTuple):
 
     @property
     def arrangement(self) -> int | MeshLayout | None:
-        """How shards make up the tensor: what a MULTI of this sharding holds."""
+        """The arg of a MULTI of this sharding: the axis of several devices, or the layout on a mesh."""
         return self.axis if self.layout is None else self.layout
 
     def splits(self, axis: int) -> bool:

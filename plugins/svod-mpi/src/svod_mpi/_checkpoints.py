@@ -28,7 +28,7 @@ import numpy as np
 from mpi4py import MPI
 
 from svod_ir import MeshLayout
-from svod_mpi._mesh import find_communicator, from_part
+from svod_mpi._mesh import from_part, get_communicator
 from svod_mpi.errors import CheckpointError, MeshError
 from svod_tensor import Tensor, load_safetensors, save_safetensors
 
@@ -260,7 +260,7 @@ def _get_layout(x: Tensor) -> MeshLayout | None:
 def _get_processes(tensors: Mapping[str, Tensor], mesh: svod_ir.Mesh | None) -> MPI.Intracomm:
     meshes = [mesh] if mesh is not None else []
     meshes += [layout.mesh for x in tensors.values() if (layout := _get_layout(x)) is not None]
-    communicators = [find_communicator(m) for m in dict.fromkeys(meshes)] or [MPI.COMM_WORLD]
+    communicators = [get_communicator(m) for m in dict.fromkeys(meshes)] or [MPI.COMM_WORLD]
     same = (MPI.IDENT, MPI.CONGRUENT)
     if any(MPI.Comm.Compare(communicators[0], c) not in same for c in communicators[1:]):
         problem = "tensors are sharded over meshes of different processes"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from svod_mpi._reductions import NAMES, find_operation, get_type, reduce_in_order
+from svod_mpi._reductions import NAMES, get_operation, get_type, reduce_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ def _make_reduce(name: str) -> Callable[[_Call], None]:
             comm.Allgather([x, kind], [parts, kind])
             reduce_in_order(name, parts, out)
         else:
-            comm.Allreduce([x, kind], [out, kind], find_operation(name, x.dtype))
+            comm.Allreduce([x, kind], [out, kind], get_operation(name, x.dtype))
 
     return reduce
 

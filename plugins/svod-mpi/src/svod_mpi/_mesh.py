@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-__all__ = ["Mesh", "find_communicator", "from_part"]
+__all__ = ["Mesh", "from_part", "get_communicator"]
 
 _communicators: Final[dict[str, MPI.Intracomm]] = {}
 """The communicator of each transport."""
@@ -71,7 +71,7 @@ class Mesh(svod_ir.Mesh):
         position = tuple(_locate(world.Get_rank(), numbers))
         text = ",".join(f"{name}={size}" for name, size in zip(names, numbers, strict=True))
         options = ",ordered" * deterministic + f",checked {timeout_s:g} s" * checked
-        transport = _find_transport(f"mpi:{text}{options}", world)
+        transport = _name_transport(f"mpi:{text}{options}", world)
         mesh = super().__new__(cls, names, numbers, position, device, transport)
         if transport not in _communicators:
             _communicators[transport] = world
@@ -129,7 +129,7 @@ class Mesh(svod_ir.Mesh):
         _communicators[self.transport].Barrier()
 
 
-def find_communicator(mesh: svod_ir.Mesh) -> MPI.Intracomm:
+def get_communicator(mesh: svod_ir.Mesh) -> MPI.Intracomm:
     """The communicator of all processes of a mesh."""
     return _communicators[mesh.transport]
 
@@ -162,7 +162,7 @@ def _locate(rank: int, sizes: Sequence[int]) -> Sequence[int]:
     return position[::-1]
 
 
-def _find_transport(name: str, world: MPI.Intracomm) -> str:
+def _name_transport(name: str, world: MPI.Intracomm) -> str:
     """A name that belongs to this communicator, the same in all processes."""
     names = (name if number == 0 else f"{name}#{number}" for number in count())
     same = (MPI.IDENT, MPI.CONGRUENT)

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from svod_mpi._mesh import find_communicator
+from svod_mpi._mesh import get_communicator
 from svod_mpi._waits import Wait, record_waits
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def profile(plan: ExecutionPlan, mesh: svod_ir.Mesh, *, n_runs: int = 5) -> Mesh
         >>> report.table().split()[:4], report.ranks[0].waiting_us
         (['rank', 'host', 'kernels', 'collectives'], 0.0)
     """
-    communicator = find_communicator(mesh)
+    communicator = get_communicator(mesh)
     offset = _measure_clock_offset(communicator)
     with record_waits() as waits:
         report = plan.profile(n_runs=n_runs)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["NAMES", "find_operation", "get_type", "reduce_in_order"]
+__all__ = ["NAMES", "get_operation", "get_type", "reduce_in_order"]
 
 _FUNCTIONS: Final[dict[str, np.ufunc]] = {
     "add": np.add,
@@ -51,7 +51,7 @@ def get_type(dtype: np.dtype[Any]) -> MPI.Datatype:
 
 
 @lru_cache(maxsize=256)
-def find_operation(name: str, dtype: np.dtype[Any]) -> MPI.Op:
+def get_operation(name: str, dtype: np.dtype[Any]) -> MPI.Op:
     """The operation of MPI that combines elements of a dtype."""
     is_native = dtype.kind in "iuf" and dtype.isbuiltin == 1 and dtype != np.float16
     if is_native and not (dtype.kind == "f" and name in ("max", "min")):

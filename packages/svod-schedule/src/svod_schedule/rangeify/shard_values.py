@@ -61,7 +61,7 @@ from svod_ir.loops import (
 from svod_ir.ops import ELEMENTWISE
 from svod_ir.origins import make_images, propagate_labels
 from svod_ir.placement import Placement, lay_out
-from svod_schedule.rangeify.mesh.calls import narrow
+from svod_schedule.rangeify.mesh.calls import drop_shape, narrow
 from svod_schedule.rangeify.mesh.collectives import Collectives
 from svod_schedule.rangeify.mesh.join_reductions import join_reductions
 from svod_schedule.rangeify.mesh.loop_order import LoopOrder
@@ -80,8 +80,10 @@ def shard_values(sink: UOp) -> UOp:
     writer = _Writer(sink, Collectives())
     results = [s for operand in sink.src for s in writer.iter_results(operand)]
     collectives = writer.collectives
-    last = [] if collectives.last is None else [collectives.last]
-    return join_reductions(sink.with_src((*results, *last)), collectives.groups)
+    # A result that nobody reads, unless it is one already.
+    last = {collectives.last} - {None, *map(drop_shape, results)}
+    kept = (node for node in last if node is not None)
+    return join_reductions(sink.with_src((*results, *kept)), collectives.groups)
 
 
 _SHARDED: Final = frozenset({Op.MULTI, Op.MSELECT, Op.RESHARD})
@@ -201,7 +203,7 @@ class _Writer:
                 op, axes = node.arg
                 x = operands[0]
                 # A single element is its own sum.
-                is_one = all(x.shape[axis] == 1 for axis in axes)
+                is_one = {x.shape[axis] for axis in axes} == {1}
                 part = x if is_one else make_reduce_axis(x, op, axes)
                 along = [m for m, axis in enumerate(layout.axes) if axis in axes]
             case Op.SCATTER:

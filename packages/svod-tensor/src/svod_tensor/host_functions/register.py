@@ -59,12 +59,12 @@ def _on_buffers(kind: str, function: Callable[..., None]) -> CustomFunction:
     def run(
         buffers: Sequence[Buffer], variables: Mapping[str, int], operands: Sequence[UOp]
     ) -> None:
-        signature = _read_signature(kind, tuple(operands))
+        signature, bounds = _read_signature(kind, tuple(operands))
         memory, *read = buffers
         data = _writable_bytes(memory)
         outputs = [
-            _to_array(data[begin : begin + spec.nbytes], spec, variables)
-            for begin, spec in zip(signature.offsets, signature.outputs, strict=True)
+            _to_array(data[begin:end], spec, variables)
+            for (begin, end), spec in zip(bounds, signature.outputs, strict=True)
         ]
         inputs = [
             _to_array(
@@ -88,8 +88,13 @@ def _on_buffers(kind: str, function: Callable[..., None]) -> CustomFunction:
 
 # Each execution of a plan passes the same operands.
 @lru_cache(maxsize=256)
-def _read_signature(kind: str, operands: tuple[UOp, ...]) -> CustomSignature:
-    return read_signature(UOp(Op.CUSTOM_FUNCTION, void, operands, kind))
+def _read_signature(
+    kind: str, operands: tuple[UOp, ...]
+) -> tuple[CustomSignature, tuple[tuple[int, int], ...]]:
+    """The signature of a call, and the bytes of each output."""
+    signature = read_signature(UOp(Op.CUSTOM_FUNCTION, void, operands, kind))
+    pairs = zip(signature.offsets, signature.outputs, strict=True)
+    return signature, tuple((begin, begin + spec.nbytes) for begin, spec in pairs)
 
 
 def _writable_bytes(memory: Buffer) -> memoryview:
@@ -105,10 +110,10 @@ def _to_array(
 ) -> NDArray[np.generic]:
     import numpy as np
 
-    shape = tuple(
-        s if isinstance(s, int) else evaluate_expression(s, variables) for s in spec.shape
-    )
     flat = np.frombuffer(data, spec.dtype.numpy)
+    shape = tuple(
+        [s if isinstance(s, int) else evaluate_expression(s, variables) for s in spec.shape]
+    )
     # Memory of a symbolic size has room for its largest value.
     return flat[: math.prod(shape)].reshape(shape)
 

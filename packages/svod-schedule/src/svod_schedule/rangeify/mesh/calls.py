@@ -8,8 +8,9 @@ from svod_dtype import int64
 from svod_ir import Mesh, Op, SInt, UOp, make_reshape, make_shrink
 from svod_ir.build import make_copy
 from svod_ir.custom_function import ArraySpec, make_custom_function
+from svod_ir.ops import MEMORY
 
-__all__ = ["make_call", "narrow", "order_after"]
+__all__ = ["drop_shape", "make_call", "narrow", "order_after"]
 
 
 def make_call(
@@ -34,15 +35,25 @@ def make_call(
     """
     # A function reads at least one array, so that it has a device.
     inputs = inputs or [make_reshape(UOp.const(output.dtype, 0), (1,))]
-    # It reads memory, and a value that depends on none has no device yet.
+    # A value that depends on no memory has no device yet.
     read = [x if x.placement else make_copy(x, mesh.device) for x in inputs]
-    arrays = [
-        UOp(Op.CONTIGUOUS, x.dtype, (x,)) for x in (*read, *([] if before is None else [before]))
-    ]
+    arrays = [_store(x) for x in (*read, *([] if before is None else [before]))]
     number, *others = numbers
     mask = sum(1 << mesh_axis for mesh_axis in along)
     scalars = [UOp.const(int64, n) for n in (number, mask, *others)]
     return make_custom_function(f"{mesh.transport}.{name}", [output], arrays, scalars)
+
+
+def _store(x: UOp) -> UOp:
+    """`x` in memory of its own, unless it is memory."""
+    return x if drop_shape(x).op in MEMORY else UOp(Op.CONTIGUOUS, x.dtype, (x,))
+
+
+def drop_shape(x: UOp) -> UOp:
+    """The value whose elements `x` has, perhaps under another shape."""
+    while x.op is Op.RESHAPE or x.op is Op.CONTIGUOUS:
+        x = x.source
+    return x
 
 
 def order_after(x: UOp, event: UOp) -> UOp:
