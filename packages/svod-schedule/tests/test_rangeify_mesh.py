@@ -183,6 +183,16 @@ def test_a_collective_stays_where_its_value_is_not_read():
     assert [call.kind for call in list_calls(sink)] == ["mesh.reduce.add"]
 
 
+def test_memory_on_no_mesh_takes_the_whole_value():
+    memory, mesh = buffer(2, (8, 2)), along(2, 1)
+    value = place(buffer(1, (8, 2)), mesh, data=0) * 2.0
+    written = UOp(Op.AFTER, float32, (memory, UOp(Op.ASSIGN, float32, (memory, value))))
+    sink = shard_values(UOp.sink(written))
+    verify(sink, "graph")
+    (call,) = list_calls(sink)
+    assert (call.kind, call.output) == ("mesh.gather", (8, 2))
+
+
 def _make_loop(mesh: Mesh, count: int) -> UOp:
     x = place(buffer(1, (8, 2)), mesh, data=0)
     state = make_parameter(x, 0)

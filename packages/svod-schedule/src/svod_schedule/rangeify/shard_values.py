@@ -139,6 +139,12 @@ class _Writer:
             assert isinstance(have, Sharding)
             want = Sharding((node.arg,)) if have.layout is None else have.replicated
             self.plain[node] = make_copy(self._fetch(source, have, want, 0), node.arg)
+        elif node.op is Op.ASSIGN and node.target in self.plain and node.value in self.shards:
+            # Memory of each process that is on no mesh takes the whole value.
+            have = node.value.placement
+            assert isinstance(have, Sharding)
+            value = self._fetch(node.value, have, have.replicated, 0)
+            self.plain[node] = node.with_src((self.plain[node.target], value))
         elif isinstance(placement, Sharding) and node.op is not Op.MSTACK:
             self.shards[node] = self._split(node, placement)
         elif node.op is not Op.SINK:

@@ -10,8 +10,8 @@ The kind of a custom function is the transport of the mesh and one of these name
 `mpi.gather`. Its numbers begin with its number in the program and a mask of the axes of the mesh.
 
 All processes have to call the same collectives in the same order, also where the shard of one needs
-a value less: each call therefore reads the result of the one before, and a result of the graph
-depends on the last: it is one more result of the graph. `loop_order` does this for loops.
+a value less: each call therefore reads the result of the one before, and the last is one more result
+of the graph. `loop_order` does this for loops.
 """
 
 from __future__ import annotations
