@@ -114,6 +114,21 @@ def check_writes() -> None:
     np.testing.assert_array_equal(x.numpy(), array + 1)
 
 
+def check_writes_in_loops() -> None:
+    """A loop writes a value on the mesh to a tensor that is on none."""
+    x = Tensor(np.arange(N, dtype="float32")).shard(MESH, {"data": 0})
+    plain = sv.full((2,), 0.5)
+
+    def body(_: Tensor, carry: Tensor) -> Tensor:
+        plain[:] = x.sum()
+        return carry + x
+
+    total = sv.fori_loop(0, 3, body, x)
+    np.testing.assert_array_equal(total.numpy(), 4 * np.arange(N, dtype="float32"))
+    assert plain.tolist() == [N * (N - 1) / 2] * 2
+    assert plain.sharding is None
+
+
 def check_order_of_sums() -> None:
     mesh = svod_mpi.Mesh(data=N, deterministic=True)
     parts = [np.float32(1e8), np.float32(1), np.float32(-1e8), np.float32(1)]
@@ -150,6 +165,7 @@ for check in (
     check_random_numbers,
     check_join,
     check_writes,
+    check_writes_in_loops,
     check_order_of_sums,
     check_captured,
 ):

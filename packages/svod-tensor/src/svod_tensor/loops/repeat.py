@@ -189,7 +189,7 @@ def _trace(
         # What still lives without these references was stored by the body.
         del carried, sliced
         stacked = outcome.stacked
-        written_values = [redirection.cell.node for redirection in redirections]
+        written_values = list(map(_match_written, redirections))
         if not has_changed and not trace.has_new_writes:
             memories = [m for p in (*placeholders, *slices) if p is not None for m in p.memories]
             trace.check_leaks(memories, kept)
@@ -208,6 +208,16 @@ def _trace(
         written_values,
         trace.generators,
     )
+
+
+def _match_written(redirection: Redirection) -> UOp:
+    """The value of a written cell, placed as before: its memory stays where it is."""
+    node = redirection.cell.node
+    placement, own = node.placement, redirection.placeholder.node.placement
+    if not is_on_mesh(placement) or placement == own:
+        return node
+    assert isinstance(placement, Sharding)
+    return transfer(node, own or placement.devices[0])
 
 
 def _get_device(placement: str | Sharding | None, device: str | None) -> str | None:
