@@ -159,6 +159,19 @@ def test_small_sums_that_need_none_of_each_other_are_one():
     ]
 
 
+def test_sums_before_and_after_a_loop_with_collectives_are_not_joined():
+    mesh = along(2, 0)
+    x = place(buffer(1, (8, 2)), mesh, data=0)
+    total = make_reduce_axis(x, Op.ADD, (0,))
+    state = make_parameter(x, 0)
+    following = make_expand(make_reduce_axis(state, Op.ADD, (0,)), (8, 2))
+    (result,) = make_loop(UOp.sink(state + following), 100, [x], n_carried=1)
+    values = [total, make_reduce_axis(result, Op.ADD, (0,))]
+    sink = shard_values(UOp.sink(*(UOp(Op.MSELECT, v.dtype, (v,), 0) for v in values)))
+    verify(sink, "graph")
+    assert [call.output for call in list_calls(sink)] == [(1, 2), (1, 2)]
+
+
 def test_a_large_sum_is_reduced_alone():
     n = MAX_SMALL_BYTES // 4 + 1
     x = place(buffer(1, (2, n)), along(2, 0), data=0)

@@ -59,6 +59,11 @@ class Collectives:
         zero = make_copy(make_reshape(UOp.const(uint8, 0), (1,)), self.device)
         return zero if self.last is None else order_after(zero, self.last)
 
+    def continue_after(self, event: UOp) -> None:
+        """Order the next collectives after `event`, a result of a loop with collectives."""
+        # Reductions before and after it are not joined: it comes between.
+        self.last, self._open_mask = event, 0
+
     def reduce(
         self, x: UOp, op: Op, mesh: Mesh, along: Iterable[int], needs: int
     ) -> tuple[UOp, int]:

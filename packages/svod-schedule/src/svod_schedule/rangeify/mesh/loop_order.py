@@ -52,7 +52,7 @@ class LoopOrder:
             node = node.with_arg(node.arg._replace(n_carried=slot + 1))
         inputs = (*operands[:slot], self.outer.make_token(), *operands[slot:])
         new = node.with_src((control, *inputs))
-        self.outer.last = make_results(new)[position]
+        self.outer.continue_after(make_results(new)[position])
         return new
 
     def _pass_on(self, body: UOp, inner: Collectives, slot: int, position: int) -> UOp:
