@@ -196,6 +196,19 @@ def test_a_collective_stays_where_its_value_is_not_read():
     assert [call.kind for call in list_calls(sink)] == ["mesh.reduce.add"]
 
 
+def test_an_unrolled_loop_in_a_loop_keeps_its_collectives():
+    mesh = along(2, 1)
+    x = place(buffer(1, (8, 2)), mesh, data=0)
+    state = make_parameter(x, 0)
+    row = make_pad(make_reduce_axis(state, Op.ADD, (0,)), ((0, 7), (0, 0)))
+    (inner,) = make_loop(UOp.sink(state + row), 2, [state], n_carried=1)
+    (result,) = make_loop(UOp.sink(inner), 100, [x], n_carried=1)
+    unrolled = simplify_loops(write(result))
+    (loop,) = (node for node in unrolled.toposort() if node.op is Op.LOOP)
+    # This process has no row that reads the sums.
+    assert len(list_calls(release_events(loop.arg.body))) == 2
+
+
 def test_memory_on_no_mesh_takes_the_whole_value():
     memory, mesh = buffer(2, (8, 2)), along(2, 1)
     value = place(buffer(1, (8, 2)), mesh, data=0) * 2.0

@@ -10,11 +10,16 @@ custom functions: these may wait for other processes, which call them too.
 
 from __future__ import annotations
 
+from typing import Final
+
 from svod_ir import Op, UOp
 from svod_ir.loops import get_bodies, iter_nodes
+from svod_ir.ops import MOVEMENT
 from svod_ir.origins import make_images
 
 __all__ = ["release_events"]
+
+_VIEWS: Final = MOVEMENT | {Op.CONTIGUOUS}
 
 
 def release_events(sink: UOp) -> UOp:
@@ -49,7 +54,13 @@ def _list_needed(sink: UOp) -> set[UOp]:
 
 
 def _calls_functions(event: UOp) -> bool:
-    """Whether an event is a custom function, or a loop or switch with one in a body."""
+    """Whether an event is a custom function, a loop or switch with one in a body, or memory after
+    one of these.
+    """
+    if event.op is Op.CONTROL_DEPENDENCY:
+        return any(map(_calls_functions, event.src))
+    if event.op in _VIEWS:
+        return _calls_functions(event.source)
     if event.op is Op.RESULT:
         return any(
             inner.op is Op.CUSTOM_FUNCTION

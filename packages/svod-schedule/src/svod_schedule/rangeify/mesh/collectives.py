@@ -132,7 +132,7 @@ class Collectives:
             return x
         if 0 in shape:
             # No process along this axis of the mesh has elements.
-            self.count += 1
+            self._skip()
             return make_empty(x.dtype, tuple(shape))
         inputs = [] if 0 in x.shape else [x]
         spec = ArraySpec(x.dtype, tuple(shape))
@@ -155,8 +155,7 @@ class Collectives:
         low, high = _overlap(old[index], new[index])
         kept = [narrow(x, axis, low - begin, high - begin)] if low < high else []
         if not (inputs or below or above):
-            # The other processes count this collective too.
-            self.count += 1
+            self._skip()
             return kept[0]
         shape = list(x.shape)
         shape[axis] = below + above
@@ -180,6 +179,11 @@ class Collectives:
             spec = ArraySpec(x.dtype, tuple(shape))
             x = self._call(layout.mesh, "mirror", [mesh_axis], spec, [x], ())
         return x
+
+    def _skip(self) -> None:
+        """Count a collective that other processes call, as they do."""
+        self.count += 1
+        self._open_mask = 0
 
     def _call(
         self,
