@@ -58,7 +58,8 @@ def _calls_functions(event: UOp) -> bool:
     one of these.
     """
     if event.op is Op.CONTROL_DEPENDENCY:
-        return any(map(_calls_functions, event.src))
+        # The last event first: a chain of them may be long.
+        return any(map(_calls_functions, reversed(event.src)))
     if event.op in _VIEWS:
         return _calls_functions(event.source)
     if event.op is Op.RESULT:
