@@ -59,6 +59,7 @@ __all__ = [
     "infer_placement",
     "is_file",
     "is_on_mesh",
+    "keep_between",
     "lay_out",
     "split_evenly",
 ]
@@ -147,6 +148,18 @@ def _common_placement(node: UOp) -> Placement:
 def is_file(placement: Placement) -> bool:
     """True if a placement is a file, which kernels of other devices read."""
     return isinstance(placement, str) and placement.startswith("DISK:")
+
+
+def keep_between(sizes: Sequence[int], begin: int, end: int) -> tuple[int, ...]:
+    """Number of elements of each part of an axis that lie between two bounds.
+
+    Example:
+        >>> from svod_ir.placement import keep_between
+        >>> keep_between((3, 3, 2), 2, 5)
+        (1, 2, 0)
+    """
+    ends = accumulate(sizes)
+    return tuple(max(0, min(end, e) - max(begin, e - s)) for e, s in zip(ends, sizes, strict=True))
 
 
 def is_on_mesh(placement: Placement) -> bool:
@@ -436,9 +449,7 @@ def _shrunk(node: UOp, first: Sharding, axis: int) -> Sharding | None:
     begin, end = node.sizes[2 * axis : 2 * axis + 2]
     if not (isinstance(begin, int) and isinstance(end, int)):
         return None
-    ends = accumulate(first.sizes)
-    kept = (max(0, min(end, e) - max(begin, e - s)) for e, s in zip(ends, first.sizes, strict=True))
-    return first._replace(sizes=tuple(kept))
+    return first._replace(sizes=keep_between(first.sizes, begin, end))
 
 
 def _reshaped(node: UOp, first: Sharding, axis: int) -> Sharding | None:

@@ -28,7 +28,6 @@ for each shard:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Final
 
 from svod_ir import (
@@ -60,7 +59,7 @@ from svod_ir.loops import (
 )
 from svod_ir.ops import ELEMENTWISE
 from svod_ir.origins import make_images, propagate_labels
-from svod_ir.placement import Placement, lay_out
+from svod_ir.placement import Placement, keep_between, lay_out
 from svod_schedule.rangeify.mesh.calls import drop_shape, narrow
 from svod_schedule.rangeify.mesh.collectives import Collectives
 from svod_schedule.rangeify.mesh.join_reductions import join_reductions
@@ -80,10 +79,11 @@ def shard_values(sink: UOp) -> UOp:
     writer = _Writer(sink, Collectives())
     results = [s for operand in sink.src for s in writer.iter_results(operand)]
     collectives = writer.collectives
-    # A result that nobody reads, unless it is one already.
-    last = {collectives.last} - {None, *map(drop_shape, results)}
-    kept = (node for node in last if node is not None)
-    return join_reductions(sink.with_src((*results, *kept)), collectives.groups)
+    last = collectives.last
+    # The last collective is kept as a result that nobody reads, unless it is one already.
+    if last is not None and all(drop_shape(result) is not last for result in results):
+        results.append(last)
+    return join_reductions(sink.with_src(tuple(results)), collectives.groups)
 
 
 _SHARDED: Final = frozenset({Op.MULTI, Op.MSELECT, Op.RESHARD})
@@ -239,7 +239,9 @@ class _Writer:
         layouts = zip(own.layout.axes, own.layout.sizes, result.layout.axes, strict=True)
         for mesh_axis, (axis, sizes, new_axis) in enumerate(layouts):
             if axis is not None and new_axis is None:
-                kept = _list_kept(sizes, *_pairs(node)[axis])
+                begin, end = _pairs(node)[axis]
+                assert isinstance(begin, int) and isinstance(end, int)
+                kept = keep_between(sizes, begin, end)
                 x = self.collectives.gather(x, own.layout.mesh, mesh_axis, axis, kept)
         return x
 
@@ -590,13 +592,6 @@ def _shrink(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -
         low = min(max(begin, cut.begin), cut.end)
         pairs[cut.axis] = (low - cut.begin, max(low, min(end, cut.end)) - cut.begin)
     return make_shrink(x, pairs)
-
-
-def _list_kept(sizes: Sequence[int], begin: SInt, end: SInt) -> tuple[int, ...]:
-    """How many elements of each part lie between two bounds."""
-    assert isinstance(begin, int) and isinstance(end, int)
-    ends = accumulate(sizes)
-    return tuple(max(0, min(end, e) - max(begin, e - s)) for e, s in zip(ends, sizes, strict=True))
 
 
 def _pairs(node: UOp) -> list[tuple[SInt, SInt]]:

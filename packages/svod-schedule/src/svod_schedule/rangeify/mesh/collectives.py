@@ -126,10 +126,10 @@ class Collectives:
 
     def gather(self, x: UOp, mesh: Mesh, mesh_axis: int, axis: int, sizes: tuple[int, ...]) -> UOp:
         """All parts of an axis, of `sizes`, of which `x` is the one of this process."""
-        shape = list(x.shape)
-        shape[axis] = sum(sizes)
         if mesh.sizes[mesh_axis] == 1:
             return x
+        shape = list(x.shape)
+        shape[axis] = sum(sizes)
         if 0 in shape:
             # No process along this axis of the mesh has elements.
             self._skip()
