@@ -40,4 +40,4 @@ def test_random_programs_agree_with_one_process(n_ranks, language, first):
 def test_processes_that_run_different_programs_say_so(what, message):
     result = run_ranks(4, "mismatch.py", what)
     assert result.returncode != 0
-    assert message in result.stdout
+    assert message in result.stderr
