@@ -131,6 +131,36 @@ def test_functions_and_their_derivatives_are_accurate_to_a_few_ulps(name: str) -
         assert count_ulp(slope.numpy(), row.slope(x), size) <= row.bounds[1]
 
 
+def compute_exact_gelu(x: np.ndarray) -> np.ndarray:
+    """x Phi(x) of float64, in extended precision where the platform has it."""
+    size = np.minimum(np.abs(x), 40.0)
+    power = np.exp(-(size.astype(np.longdouble) ** 2) / 2)
+    tail = size * (special.erfcx(size / math.sqrt(2)) / 2) * power
+    return np.maximum(x, 0.0) - tail
+
+
+def test_gelu_is_accurate_to_four_ulps() -> None:
+    x = np.concatenate([np.linspace(-14, 6, 300_001), X[np.abs(X) > 1e-30]]).astype(np.float32)
+    wanted = compute_exact_gelu(x.astype(np.float64))
+    assert count_ulp(Tensor(x).gelu().numpy(), wanted) <= 4
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gelu_of_each_narrow_float_is_rounded_once(dtype: str) -> None:
+    x = Tensor(np.arange(1 << 16, dtype=np.uint16)).bitcast(dtype)
+    numbers = x.cast("float64").numpy()
+    found = x.gelu().cast("float64").numpy()
+    np.testing.assert_array_equal(found[np.isnan(numbers)], np.nan)
+    np.testing.assert_array_equal(found[numbers == np.inf], np.inf)
+    np.testing.assert_array_equal(found[numbers == -np.inf], 0.0)
+    is_finite = np.isfinite(numbers)
+    wanted = compute_exact_gelu(numbers[is_finite])
+    digits, smallest = (10, -14) if dtype == "float16" else (7, -126)
+    exponent = np.maximum(np.frexp(wanted.astype(np.float64))[1] - 1, smallest)
+    unit = np.ldexp(1.0, exponent - digits)
+    assert (np.abs(found[is_finite] - wanted) / unit).max() < 0.502
+
+
 def test_the_far_tail_of_gelu_keeps_its_digits_in_float64_too() -> None:
     x = np.linspace(-37, 5, 2000)
     # The distribution function of scipy rounds a square that an exponential multiplies by some

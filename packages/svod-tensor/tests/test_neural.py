@@ -167,6 +167,14 @@ def test_a_query_with_all_keys_masked_gives_zeros(rng):
     assert np.isfinite(out.numpy()).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_softmax_of_long_rows_agrees_with_numpy(dtype):
+    x = np.random.default_rng(3).normal(size=(3, 50_257)).astype(dtype)
+    powers = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    expected = powers / powers.sum(1, keepdims=True)
+    check(Tensor(x).softmax(-1), expected.astype(dtype), rtol=1e-5)
+
+
 @pytest.mark.parametrize(("shape", "axis"), [((3, 0), 1), ((0, 3), 0), ((0,), 0), ((0, 3), 1)])
 def test_softmax_along_an_empty_axis_is_empty(shape, axis):
     x = np.zeros(shape, np.float32)

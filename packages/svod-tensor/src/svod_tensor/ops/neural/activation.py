@@ -15,7 +15,7 @@ from svod_tensor.ops.core.gradient_rules import gradient_rule, with_rule
 from svod_tensor.ops.core.operands import to_float
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.reuse import reuse_graph
-from svod_tensor.ops.core.rounding import rounds_once
+from svod_tensor.ops.core.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.elementwise.partials import (
     ELU,
     GELU,
@@ -26,7 +26,7 @@ from svod_tensor.ops.elementwise.partials import (
     SILU,
     SOFTPLUS,
 )
-from svod_tensor.ops.special.normal_distribution import make_normal_tail
+from svod_tensor.ops.special.normal_distribution import make_gelu_tail
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -49,10 +49,6 @@ __all__ = [
     "softplus",
     "softsign",
 ]
-
-
-_FAR = 64.0
-"""Phi(-x) underflows to 0 in every dtype from here on."""
 
 
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
@@ -185,7 +181,6 @@ def silu(x: Tensor, /) -> Tensor:
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
 @reuse_graph
-@rounds_once
 def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
     """Gaussian error linear unit `x * Phi(x)`, where Phi is the normal cumulative distribution
     function. Integers become float32.
@@ -206,15 +201,21 @@ def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
     """
     x = to_float(x)
     if approximate == "none":
-        ratio, power = make_normal_tail(x)
-        # For x > 0, x Phi(x) = x - x Phi(-x); the clip avoids infinity times 0.
-        tail = ratio.mul(x.abs().minimum(_FAR)).mul(power)
-        return with_rule(GELU, x.maximum(0.0).sub(tail), (x,))
+        # As with `rounds_once`, but with polynomials that are as accurate as the dtype needs.
+        wide = x.cast(accumulation_dtype(x.dtype))
+        tail = make_gelu_tail(wide, is_narrow=wide.dtype is not x.dtype)
+        # For x > 0, x Phi(x) = x - x Phi(-x).
+        return with_rule(GELU, wide.maximum(0.0).sub(tail), (wide,)).cast(x.dtype)
     if approximate == "tanh":
-        # (1 + tanh(a)) / 2 = sigmoid(2 a), which avoids cancellation.
-        gate = x.add(x.mul(x).mul(x).mul(0.044715)).mul(2 * _SQRT_2_OVER_PI).sigmoid()
-        return with_rule(GELU_TANH, x.mul(gate), (x,))
+        return _gelu_tanh(x)
     raise OperandError(operation="gelu", found=repr(approximate), expected='"none" or "tanh"')
+
+
+@rounds_once
+def _gelu_tanh(x: Tensor) -> Tensor:
+    # (1 + tanh(a)) / 2 = sigmoid(2 a), which avoids cancellation.
+    gate = x.add(x.mul(x).mul(x).mul(0.044715)).mul(2 * _SQRT_2_OVER_PI).sigmoid()
+    return with_rule(GELU_TANH, x.mul(gate), (x,))
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
