@@ -10,7 +10,7 @@ from operator import add
 
 import pytest
 
-from svod_dtype import float32, int8, int32
+from svod_dtype import float32, float64, int8, int32
 from svod_ir import (
     Op,
     ParamArg,
@@ -42,7 +42,7 @@ from svod_ir.testing.programs import (
     tensor,
 )
 from svod_schedule.pipeline import PIPELINES, Context, run_pipeline
-from svod_schedule.rangeify.analysis.stored_nodes import MAX_KERNEL_REDUCTIONS
+from svod_schedule.rangeify.analysis.stored_nodes import MAX_KERNEL_REDUCTIONS, MAX_ROW_BYTES
 from svod_schedule.rangeify.split_reduce import split_reduce
 
 
@@ -241,6 +241,18 @@ def test_a_row_that_is_read_again_is_kept_in_private_memory() -> None:
     graph = compile_graph(softmax(X))
     assert count_ops(graph, Op.EXP) == 1
     assert count_ops(graph, Op.DEFINE_REG) == 1
+
+
+def test_a_row_is_kept_up_to_a_size_in_bytes() -> None:
+    row = MAX_ROW_BYTES // 4
+
+    def count_kept(x: UOp) -> int:
+        return count_ops(compile_graph(softmax(x)), Op.DEFINE_REG)
+
+    assert count_kept(tensor(1, 32, row)) == 1
+    assert count_kept(tensor(1, 32, row + 1)) == 0
+    assert count_kept(tensor(1, 32, row // 2, dtype=float64)) == 1
+    assert count_kept(tensor(1, 32, row, dtype=float64)) == 0
 
 
 def test_a_column_is_not_kept_since_columns_are_lanes() -> None:

@@ -69,9 +69,10 @@ FREE_COST = 2
 ROW_COST = 6
 """Minimum cost of a value that is kept for its row: keeping it is cheaper than computing it twice."""
 
-MAX_ROW = 1 << 14
-"""Maximum number of elements of the rows that a kernel keeps. Longer rows do not fit the L1 and L2
-caches, and far longer ones not the stack.
+MAX_ROW_BYTES = 1 << 19
+"""Maximum size of the rows that a kernel keeps. They are on the stack of a thread, which has a few
+mebibytes. Softmax with kept rows of 20,000 to 128,256 float32 elements, of which the longest fit half
+of an L2 cache, is 1.1 to 1.5 times as fast as with exponentials that are computed twice.
 """
 
 MANY_LOOKUPS = 64
@@ -123,7 +124,7 @@ class _OpenKernel:
     rows: list[frozenset[UOp]] = field(default_factory=list[frozenset[UOp]])
     has_contraction: bool = False
     n_reductions: int = 0
-    n_kept: int = 0
+    kept_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +270,11 @@ class _StorageChooser:
             return None
         if any(use.kernel is not uses[0].kernel for use in uses) or kernel.has_contraction:
             return None
-        n_kept = kernel.n_kept + prod(max_size(node.shape[a]) for a in columns)
-        if n_kept > MAX_ROW or not is_chain(rows, kernel.rows):
+        row_bytes = node.dtype.itemsize * prod(max_size(node.shape[a]) for a in columns)
+        kept_bytes = kernel.kept_bytes + row_bytes
+        if kept_bytes > MAX_ROW_BYTES or not is_chain(rows, kernel.rows):
             return None
-        kernel.n_kept = n_kept
+        kernel.kept_bytes = kept_bytes
         kernel.rows.append(rows)
         self.rows[node] = frozenset(named)
         fresh = kernel.loops.open(node)
