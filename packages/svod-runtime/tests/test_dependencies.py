@@ -110,7 +110,7 @@ def test_order_and_levels_respect_every_edge(n: int, rng: random.Random) -> None
     assert sorted(order) == list(range(n))
     position = {index: place for place, index in enumerate(order)}
     assert all(position[p] < position[i] for i in range(n) for p in predecessors[i])
-    levels = make_levels(order, predecessors)
+    levels = make_levels(predecessors)
     level_of = {index: number for number, level in enumerate(levels) for index in level}
     assert sorted(level_of) == list(range(n))
     for i in range(n):

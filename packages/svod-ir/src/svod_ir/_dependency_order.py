@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 __all__ = ["Rank", "sort_by_dependencies"]
 
-Rank: TypeAlias = int | tuple[int, int]
+Rank: TypeAlias = int | tuple[int, ...]
 
 
 def sort_by_dependencies(

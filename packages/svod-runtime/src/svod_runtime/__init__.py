@@ -99,9 +99,13 @@ from svod_runtime.errors import (
 from svod_runtime.memory.live_ranges import is_fresh
 from svod_runtime.memory.memory_report import MemoryReport, PlannerMode
 from svod_runtime.ops.custom_functions import (
+    BoundProgram,
     CustomFunction,
+    FindNativeCall,
+    NativeCall,
     clear_custom_functions,
     register_custom_function,
+    register_native_function,
 )
 from svod_runtime.ops.dependencies import get_hazards, list_accesses
 from svod_runtime.ops.loop_bindings import Binding, Carried, CarriedIn, CarriedOut, Slice, Whole
@@ -129,6 +133,7 @@ from svod_runtime.profile.report import KernelSummary, ProfileReport, ScopeSumma
 
 __all__ = [
     "Binding",
+    "BoundProgram",
     "CachedKernel",
     "Carried",
     "CarriedIn",
@@ -139,6 +144,7 @@ __all__ = [
     "ExecutionError",
     "ExecutionPlan",
     "ExecutionPlanBuilder",
+    "FindNativeCall",
     "FunctionProfile",
     "Guard",
     "InterruptDelay",
@@ -148,6 +154,7 @@ __all__ = [
     "Limits",
     "LoopBody",
     "MemoryReport",
+    "NativeCall",
     "NonFiniteError",
     "PlanError",
     "PlanTemplate",
@@ -173,4 +180,5 @@ __all__ = [
     "is_fresh",
     "list_accesses",
     "register_custom_function",
+    "register_native_function",
 ]

@@ -9,14 +9,18 @@ order with the lowest peak memory is chosen:
     as listed               a0 | a1 | b0 | b1 | ...       program order
     least growth first      ops that free more than they allocate come first
 
+In each of them, work that goes on beside the plan is started as early and waited for as late as
+possible.
+
 Units become the levels of the plan: each op depends on one op of the previous unit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Final
 
 from svod_device import Buffer
 from svod_dtype import parse_device_name
@@ -24,15 +28,17 @@ from svod_ir import sort_by_dependencies
 from svod_runtime.kernels.grouping import find_load, group_loads
 from svod_runtime.memory.live_ranges import LiveRange
 from svod_runtime.memory.packing import Block, get_peak_bytes
-from svod_runtime.ops.dependencies import make_levels
-from svod_runtime.ops.prepared import PreparedOp
+from svod_runtime.ops.dependencies import list_waits, make_levels
+from svod_runtime.ops.prepared import Phase, PreparedOp, get_phase
 
 __all__ = ["declare_units", "order_in_units"]
+
+_PHASES: Final[Mapping[Phase | None, int]] = {"start": -1, None: 0, "wait": 1}
+"""What comes first, of the ops that are ready."""
 
 
 def order_in_units(
     ops: Sequence[PreparedOp],
-    order: Sequence[int],
     predecessors: Sequence[set[int]],
     buffers: Sequence[Buffer],
     ranges: Sequence[LiveRange],
@@ -41,12 +47,11 @@ def order_in_units(
 
     Args:
         ops: ops to order.
-        order: an order that `predecessors` allow.
-        predecessors: predecessors of each op.
+        predecessors: predecessors of each op, without cycles.
         buffers: buffers that the ops index.
         ranges: live ranges of the buffers that may share memory.
     """
-    levels = make_levels(order, predecessors)
+    levels = make_levels(predecessors, list_waits(ops))
     devices = {buffers[index].device for op in ops for index in op.buffer_indices}
     # Devices run concurrently, so a sequential order would cost that concurrency. DISK devices
     # run no kernels and do not count.
@@ -61,8 +66,28 @@ def order_in_units(
         sort_by_dependencies(graph.predecessors, lambda unit: units[unit][0]),
         _sort_by_growth(graph),
     ]
+    phases = [_PHASES[get_phase(ops[indices[0]])] for indices in units]
+    if any(phases):
+        orders = [_delay_waits(graph, phases, order) for order in orders]
     # A greedy order may be worse than program order, and a peak is computed in linear time.
     return [units[unit] for unit in min(orders, key=lambda order: _get_peak_bytes(graph, order))]
+
+
+def _delay_waits(graph: _Graph, phases: Sequence[int], order: Sequence[int]) -> list[int]:
+    """The order, but with starts as early as possible, and waits as late.
+
+    Of other units, those that a start needs come first, in the order of the starts.
+    """
+    time_of = {unit: time for time, unit in enumerate(order)}
+    goals = [len(order)] * len(order)
+    for unit in reversed(order):
+        if phases[unit] == _PHASES["start"]:
+            goals[unit] = time_of[unit]
+        for earlier in graph.predecessors[unit]:
+            goals[earlier] = min(goals[earlier], goals[unit])
+    return sort_by_dependencies(
+        graph.predecessors, lambda unit: (phases[unit], goals[unit], time_of[unit])
+    )
 
 
 def declare_units(

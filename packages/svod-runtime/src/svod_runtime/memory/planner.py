@@ -22,7 +22,7 @@ from svod_runtime.memory.order import declare_units, order_in_units
 from svod_runtime.memory.packing import Block, get_peak_bytes
 from svod_runtime.memory.placing import place_live_ranges, set_levels
 from svod_runtime.memory.plan_draft import PlanDraft
-from svod_runtime.ops.dependencies import Dependencies
+from svod_runtime.ops.dependencies import Dependencies, list_waits
 from svod_runtime.ops.prepared import PreparedBufferView, PreparedKernel, PreparedOp
 
 __all__ = ["plan_memory"]
@@ -55,8 +55,9 @@ def plan_memory(
     results = {*draft.output_indices, *draft.guarded_indices}
     input_buffers = set(inputs)
     own = {i for op in ops for i in op.buffer_indices if buffers[i] not in input_buffers} - results
-    # A single intermediate has no other to share memory with.
-    if not draft.owners and (mode == "disabled" or len(own) + saved.n_buffers < 2):
+    # A single intermediate has no other to share memory with; but work beside the plan needs an order.
+    is_alone = mode == "disabled" or len(own) + saved.n_buffers < 2
+    if is_alone and not draft.owners and not list_waits(ops):
         return _merge(replace(draft, memory_report=MemoryReport(mode)), dependencies.declared)
     # A buffer that is a view or already has memory keeps it.
     fixed = [i for i, buffer in enumerate(buffers) if i not in own or not is_fresh(buffer)]
@@ -69,7 +70,7 @@ def plan_memory(
         )
     predecessors = dependencies.get_predecessors(buffers)
     ranges = list_live_ranges(ops, dependencies.order, buffers, fixed)
-    units = order_in_units(ops, dependencies.order, predecessors, buffers, ranges)
+    units = order_in_units(ops, predecessors, buffers, ranges)
     time_of = set_levels(ranges, units)
     # Donated inputs before the arena: their memory exists anyway, so what fits there costs nothing.
     placed = _fill_donated(draft, ranges, time_of) if mode != "disabled" else {}

@@ -1,21 +1,29 @@
-"""Custom functions: Python callables that a plan runs between kernels, registered by kind."""
+"""Custom functions: Python callables that a plan runs between kernels, registered by kind.
+
+A function may also have a native form, which plans run as kernels (`native_functions`).
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
-from svod_device import Buffer
+from svod_device import BatchLauncher, Buffer, Program
 from svod_ir import UOp
 from svod_ir.forks import hold_across_fork
 from svod_runtime.errors import UnsupportedError
 
 __all__ = [
+    "BoundProgram",
     "CustomFunction",
+    "FindNativeCall",
+    "NativeCall",
     "clear_custom_functions",
+    "find_native_call",
     "get_custom_function",
     "register_custom_function",
+    "register_native_function",
 ]
 
 CustomFunction = Callable[[Sequence[Buffer], Mapping[str, int], Sequence[UOp]], None]
@@ -24,7 +32,35 @@ CustomFunction = Callable[[Sequence[Buffer], Mapping[str, int], Sequence[UOp]], 
 It may write any of the buffers.
 """
 
+
+class BoundProgram(Program, Protocol):
+    """Program with the values of its only variables, such as the address of its arguments."""
+
+    @property
+    def values(self) -> Sequence[int]: ...
+
+
+class NativeCall(NamedTuple):
+    """Programs of a call of a custom function, on its output and first inputs.
+
+    Attributes:
+        start: fills the output, or starts to.
+        wait: returns when the output is filled; None if `start` does.
+        n_inputs: number of arrays that they read. Further arrays only order the call after others.
+        launcher: the batch launcher that runs them, if there is one.
+    """
+
+    start: BoundProgram
+    wait: BoundProgram | None
+    n_inputs: int
+    launcher: BatchLauncher | None = None
+
+
+FindNativeCall = Callable[[Sequence[UOp]], NativeCall | None]
+"""Finds the programs of a call by the operands of its IR node; None if Python has to run it."""
+
 _functions: Final[dict[str, CustomFunction]] = {}
+_native: Final[dict[str, FindNativeCall]] = {}
 _built_in: Final[dict[str, CustomFunction]] = {}
 _lock: Final = hold_across_fork(threading.RLock())
 
@@ -50,6 +86,50 @@ def get_custom_function(kind: str) -> CustomFunction:
     return function
 
 
+def register_native_function(kind: str, find: FindNativeCall) -> None:
+    """Register the native form of custom functions of this kind, for plans that are built later.
+
+    Args:
+        kind: kind of the custom function, which also has to be registered for calls without a native
+            form.
+        find: called once for each call of a plan's template. Executions of the template's plans
+            share the programs, and must not overlap if these keep a state.
+
+    Example:
+        Copies of 16 bytes, by the C library:
+
+        >>> import ctypes
+        >>> import numpy as np
+        >>> from svod_codegen.c_functions import BufferAt, CFunction
+        >>> from svod_device import Buffer, get_allocator
+        >>> from svod_dtype import float32
+        >>> from svod_runtime import BoundProgram, ExecutionPlanBuilder, FindNativeCall, NativeCall
+        >>> from svod_runtime import PreparedCustomFunction, register_custom_function, register_native_function
+        >>> address = ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value
+        >>> program: BoundProgram = CFunction("memcpy", address, [BufferAt(0), BufferAt(1), 16])
+        >>> find: FindNativeCall = lambda operands: NativeCall(program, wait=None, n_inputs=1)
+        >>> register_custom_function("copy", lambda buffers, values, operands: None)
+        >>> register_native_function("copy", find)
+        >>> builder = ExecutionPlanBuilder("CPU")
+        >>> out, x = (builder.add_buffer(i, Buffer(get_allocator("CPU"), float32, 4)) for i in (10, 11))
+        >>> _ = builder.add_op(PreparedCustomFunction(id=1, kind="copy", buffer_indices=(out, x)))
+        >>> builder.set_output_buffer(out)
+        >>> plan = builder.build()
+        >>> plan.buffer(11).copyin(np.arange(4, dtype=np.float32))
+        >>> plan.execute()
+        >>> plan.output_buffer.as_numpy().tolist(), plan.kernels()[0].kernel.name
+        ([0.0, 1.0, 2.0, 3.0], 'memcpy')
+    """
+    with _lock:
+        _native[kind] = find
+
+
+def find_native_call(kind: str, operands: Sequence[UOp]) -> NativeCall | None:
+    """Find the native form of a call, if it has one."""
+    find = _native.get(kind)
+    return None if find is None else find(operands)
+
+
 def clear_custom_functions() -> None:
     """Clear all registered custom functions except built-in ones, for tests.
 
@@ -65,3 +145,4 @@ def clear_custom_functions() -> None:
     """
     with _lock:
         _functions.clear()
+        _native.clear()

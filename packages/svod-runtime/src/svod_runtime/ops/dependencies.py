@@ -9,7 +9,8 @@ by intervals of a storage and not by buffer handles.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from svod_runtime.ops.prepared import (
     PreparedKernel,
     PreparedLoop,
     PreparedOp,
+    get_phase,
 )
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "get_hazards",
     "iter_accesses",
     "list_accesses",
+    "list_waits",
     "make_levels",
     "order_ops",
     "resolve_dependencies",
@@ -114,7 +117,7 @@ class Dependencies:
 
     def get_levels(self, buffers: Sequence[Buffer]) -> list[list[int]]:
         """Return the levels of the ops on these buffers, as `make_levels` does."""
-        return make_levels(self.order, self.get_predecessors(buffers))
+        return make_levels(self.get_predecessors(buffers), list_waits(self._ops))
 
     def _iter_accesses(self, op: PreparedOp, buffers: Sequence[Buffer]) -> Iterable[Access]:
         return iter_accesses(op, buffers)
@@ -135,21 +138,43 @@ def order_ops(ops: Sequence[PreparedOp], predecessors: Sequence[set[int]]) -> li
     return order
 
 
-def make_levels(order: Sequence[int], predecessors: Sequence[set[int]]) -> list[list[int]]:
+def list_waits(ops: Sequence[PreparedOp]) -> frozenset[int]:
+    """Indices of the ops that wait for work that goes on beside the plan."""
+    return frozenset(index for index, op in enumerate(ops) if get_phase(op) == "wait")
+
+
+def make_levels(
+    predecessors: Sequence[set[int]], waits: Collection[int] = frozenset[int]()
+) -> list[list[int]]:
     """Group the ops by level: predecessors of an op are on earlier levels.
 
-    Each level is in schedule order.
+    Each level is in schedule order. An op is on the earliest level possible, so that as many ops as
+    possible share one; but one of `waits` gets a level of its own, when no other op is ready.
+
+    Args:
+        predecessors: predecessors of each op, without cycles.
+        waits: ops that wait for work that goes on beside the plan.
     """
-    level_of: dict[int, int] = {}
+    n_missing = [len(earlier) for earlier in predecessors]
+    followers: list[list[int]] = [[] for _ in predecessors]
+    for index, earlier in enumerate(predecessors):
+        for p in earlier:
+            followers[p].append(index)
     levels: list[list[int]] = []
-    for index in order:
-        level = 1 + max((level_of[p] for p in predecessors[index]), default=-1)
-        # The earliest level possible, so that as many ops as possible share one.
-        level_of[index] = level
-        if level == len(levels):
-            levels.append([])
-        levels[level].append(index)
-    return [sorted(level) for level in levels]
+    delayed = deque[int]()
+    level = [index for index, n in enumerate(n_missing) if n == 0]
+    while level:
+        levels.append(sorted(level))
+        level = list[int]()
+        for index in levels[-1]:
+            for follower in followers[index]:
+                n_missing[follower] -= 1
+                if n_missing[follower] == 0:
+                    (delayed if follower in waits else level).append(follower)
+        if not level and delayed:
+            # The work that was started first is done first.
+            level.append(delayed.popleft())
+    return levels
 
 
 class Access(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from svod_device import BatchLauncher, Buffer, Program, ProgramSpec, Variable
 from svod_ir import UOp
@@ -19,6 +19,7 @@ __all__ = [
     "CachedKernel",
     "LocalView",
     "LoopBody",
+    "Phase",
     "PreparedBufferView",
     "PreparedCopy",
     "PreparedCustomFunction",
@@ -26,9 +27,14 @@ __all__ = [
     "PreparedLoop",
     "PreparedOp",
     "describe_op",
+    "get_phase",
     "get_written",
     "list_local_views",
 ]
+
+
+Phase: TypeAlias = Literal["start", "wait"]
+"""Part of work that goes on beside a plan."""
 
 
 # Compared by identity: equal specs may have different programs, which cannot be compared.
@@ -68,6 +74,8 @@ class PreparedKernel:
         fixedvars: values fixed by the schedule (loop counters); callers cannot override them.
         dependencies: ids of ops that must run before.
         is_partial: whether it stores under a condition, so that its outputs may keep old data.
+        phase: whether it starts work that goes on beside the plan, and runs early, or waits for such
+            work, and runs late.
     """
 
     id: int
@@ -79,6 +87,7 @@ class PreparedKernel:
     fixedvars: Mapping[str, int] = field(default_factory=dict[str, int])
     dependencies: tuple[int, ...] = ()
     is_partial: bool = False
+    phase: Phase | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +229,11 @@ def get_written(op: PreparedOp) -> list[int]:
             return [op.buffer_indices[0]]
         case _:
             return []
+
+
+def get_phase(op: PreparedOp) -> Phase | None:
+    """The part of work beside the plan that an op is; None for most ops."""
+    return op.phase if isinstance(op, PreparedKernel) else None
 
 
 def describe_op(op: PreparedOp) -> str:

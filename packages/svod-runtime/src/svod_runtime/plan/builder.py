@@ -13,6 +13,7 @@ from svod_runtime.memory.plan_draft import PlanDraft
 from svod_runtime.memory.planner import plan_memory
 from svod_runtime.ops.check_ops import check_indices, check_op
 from svod_runtime.ops.dependencies import Dependencies, resolve_dependencies
+from svod_runtime.ops.native_functions import use_native_functions
 from svod_runtime.ops.prepared import PreparedOp
 from svod_runtime.plan.template import PlanTemplate
 
@@ -168,8 +169,11 @@ class ExecutionPlanBuilder:
             DependencyError: if dependencies are unknown or cyclic.
         """
         self._check_outputs()
+        native_ops, declared = use_native_functions(
+            self._draft.ops, self._instance_dependencies, self._draft.buffers
+        )
         # Before planning: the planner and all executions rely on these facts and check none.
-        for op in self._draft.ops:
+        for op in native_ops:
             check_op(op, self._draft.buffers)
         storages = {buffer.storage_id for buffer in inputs}
         for index, buffer in enumerate(self._draft.buffers):
@@ -179,12 +183,10 @@ class ExecutionPlanBuilder:
                 )
         saved = Savings()
         # Loop bodies first: they add operands, which the dependencies must include.
-        ops, buffers = place_bodies(
-            self._draft.ops, self._draft.buffers, planner or "disabled", saved
-        )
+        ops, buffers = place_bodies(native_ops, self._draft.buffers, planner or "disabled", saved)
         # A changed copy, so that a builder can build again, with another planner.
         draft = replace(self._draft, ops=ops, buffers=buffers)
-        dependencies = Dependencies(ops, resolve_dependencies(ops, self._instance_dependencies))
+        dependencies = Dependencies(ops, resolve_dependencies(ops, declared))
         # Without a planner, buffers keep the indices that `add_buffer` returned.
         if planner is None:
             return PlanTemplate(draft, dependencies, inputs, input_ids)
