@@ -95,14 +95,43 @@ def test_parts_are_gathered_along_their_axis():
     mesh = along(3, 0)
     x = place(buffer(1, (7, 2)), mesh, data=0)
     (call,) = list_calls(write(place(x, mesh)))
-    assert call == ("mesh.gather", (0, 1, 0, 3, 2, 2), (7, 2), ((3, 2),))
+    assert call == ("mesh.gather", (0, 1, 3, 2, 2), (7, 2), ((3, 2),))
+
+
+@pytest.mark.parametrize(("split", "output"), [(0, (2, 7)), (1, (3, 5))])
+def test_a_sum_that_is_split_is_scattered(split, output):
+    mesh = along(2, 1)
+    x = place(buffer(1, (4, 5, 7)), mesh, data=0)
+    total = make_reshape(make_reduce_axis(x, Op.ADD, (0,)), (5, 7))
+    (call,) = list_calls(write(place(total, mesh, data=split)))
+    sizes = (3, 2) if split == 0 else (4, 3)
+    # The axis that is split comes first, so that parts lie one after the other.
+    sent = (5, 7) if split == 0 else (7, 5)
+    assert call == ("mesh.scatter.add", (0, 1, *sizes), output, (sent,))
+
+
+def test_a_sum_that_others_read_too_is_reduced():
+    mesh = along(2, 1)
+    x = place(buffer(1, (4, 5)), mesh, data=0)
+    total = make_reshape(make_reduce_axis(x, Op.ADD, (0,)), (5,))
+    sink = write(place(total, mesh, data=0) * place(total * 2.0, mesh, data=0))
+    assert [call.kind for call in list_calls(sink)] == ["mesh.reduce.add"]
+
+
+def test_a_sum_over_another_axis_of_the_mesh_is_not_scattered():
+    mesh = Mesh(("data", "model"), (2, 2), (0, 1))
+    x = place(buffer(1, (4, 6)), mesh, data=0, model=1)
+    total = make_reduce_axis(x, Op.ADD, (0,))
+    # Sums over the first axis of the mesh, which the second one splits in another way.
+    sink = write(place(make_reshape(total, (6,)), mesh))
+    assert [call.kind for call in list_calls(sink)] == ["mesh.reduce.add", "mesh.gather"]
 
 
 def test_another_axis_is_split_by_an_exchange():
     mesh = along(2, 1)
     x = place(buffer(1, (7, 5)), mesh, data=0)
     (call,) = list_calls(write(place(x, mesh, data=1)))
-    assert call == ("mesh.exchange", (0, 1, 0, 1, 4, 3, 3, 2), (7, 2), ((3, 5),))
+    assert call == ("mesh.exchange", (0, 1, 4, 3, 3, 2), (7, 2), ((15,),))
 
 
 @pytest.mark.parametrize(("index", "rows", "sent"), [(0, 2, ()), (1, 2, (2,)), (3, 0, (2,))])
@@ -126,7 +155,7 @@ def test_a_row_is_sent_alone_to_all():
     x = place(buffer(1, (8, 2)), along(4, 3), data=0)
     (call,) = list_calls(write(make_shrink(x, ((2, 3), (0, 2)))))
     assert call.kind == "mesh.gather"
-    assert (call.numbers, call.output) == ((0, 1, 0, 0, 1, 0, 0), (1, 2))
+    assert (call.numbers, call.output) == ((0, 1, 0, 1, 0, 0), (1, 2))
 
 
 def test_each_collective_reads_the_one_before_and_the_last_is_a_result():
@@ -170,6 +199,29 @@ def test_sums_before_and_after_a_loop_with_collectives_are_not_joined():
     sink = shard_values(UOp.sink(*(UOp(Op.MSELECT, v.dtype, (v,), 0) for v in values)))
     verify(sink, "graph")
     assert [call.output for call in list_calls(sink)] == [(1, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_collective_comes_before_those_of_values_that_take_longer(index):
+    x = place(buffer(1, (4, 4)), along(2, index), data=0)
+    # Listed first, and known last: the second sum of sums.
+    late = make_reduce_axis(x, Op.ADD, (1,))
+    late = make_reduce_axis(x * make_expand(late, (4, 4)), Op.MAX, (0,))
+    early = make_reduce_axis(x, Op.MUL, (0,))
+    sink = shard_values(UOp.sink(*(UOp(Op.MSELECT, v.dtype, (v,), 0) for v in (late, early))))
+    assert [call.kind for call in list_calls(sink)] == ["mesh.reduce.mul", "mesh.reduce.max"]
+
+
+def test_a_call_after_joined_sums_reads_all_of_them():
+    x = place(buffer(1, (4, 4)), along(2, 0), data=0)
+    sums = [make_reduce_axis(x * factor, Op.ADD, (0,)) for factor in (1.0, 2.0)]
+    largest = make_reduce_axis(x, Op.MAX, (0,))
+    values = [*sums, largest]
+    sink = shard_values(UOp.sink(*(UOp(Op.MSELECT, v.dtype, (v,), 0) for v in values)))
+    joined, last = list_calls(sink)
+    # The result itself and no part of it, for which it would have to be known.
+    assert joined.output == (8,)
+    assert last.inputs == ((1, 4), (8,))
 
 
 def test_a_large_sum_is_reduced_alone():

@@ -64,6 +64,7 @@ from svod_schedule.rangeify.mesh.calls import drop_shape, narrow
 from svod_schedule.rangeify.mesh.collectives import Collectives
 from svod_schedule.rangeify.mesh.join_reductions import join_reductions
 from svod_schedule.rangeify.mesh.loop_order import LoopOrder
+from svod_schedule.rangeify.mesh.scattered import list_scattered
 
 __all__ = ["shard_values"]
 
@@ -88,6 +89,22 @@ def shard_values(sink: UOp) -> UOp:
 
 _SHARDED: Final = frozenset({Op.MULTI, Op.MSELECT, Op.RESHARD})
 
+_LONG: Final = frozenset({Op.REDUCE_AXIS, Op.LOOP, Op.SWITCH})
+"""What takes time; elementwise operations become part of it."""
+
+
+def _sort_by_depth(sink: UOp) -> Sequence[UOp]:
+    """The nodes in an order of execution, those behind fewer reductions and loops first.
+
+    Collectives are called in this order, and may go on while later values are computed: gradients of
+    the last layer are known first.
+    """
+    depths: dict[UOp, int] = {}
+    for node in sink.toposort():
+        depth = max((depths[operand] for operand in node.src), default=0)
+        depths[node] = depth + (node.op in _LONG)
+    return sorted(depths, key=depths.__getitem__)
+
 
 class _Writer:
     def __init__(self, sink: UOp, collectives: Collectives) -> None:
@@ -97,7 +114,10 @@ class _Writer:
         self.ordered: set[UOp] = set()
         self.needs: dict[UOp, int] = {}
         self.collectives = collectives
-        for node in sink.toposort():
+        nodes = _sort_by_depth(sink)
+        self.scattered = list_scattered(nodes)
+        self.partial = frozenset(self.scattered.values())
+        for node in nodes:
             self.visit(node)
 
     def visit(self, node: UOp) -> None:
@@ -145,6 +165,8 @@ class _Writer:
             assert isinstance(have, Sharding)
             value = self._fetch(node.value, have, have.replicated, 0)
             self.plain[node] = node.with_src((self.plain[node.target], value))
+        elif node in self.scattered:
+            self.shards[node] = (self._scatter_reduction(node),)
         elif isinstance(placement, Sharding) and node.op is not Op.MSTACK:
             self.shards[node] = self._split(node, placement)
         elif node.op is not Op.SINK:
@@ -192,6 +214,15 @@ class _Writer:
             )
         return tuple(_rebuild(node, shards) for shards in operands)
 
+    def _scatter_reduction(self, reshard: UOp) -> UOp:
+        """The own part of a reduction that is split, of which the shards have the terms."""
+        have, want = reshard.source.placement, reshard.arg
+        assert isinstance(have, Sharding) and have.layout is not None
+        (mesh_axis,) = (m for m, axis in enumerate(want.axes) if axis != have.layout.axes[m])
+        op, _ = self.scattered[reshard].arg
+        part, axis = self.shards[reshard.source][0], want.axes[mesh_axis]
+        return self.collectives.scatter(part, op, want.mesh, mesh_axis, axis, want.sizes[mesh_axis])
+
     def _reduce_on_mesh(
         self,
         node: UOp,
@@ -211,6 +242,8 @@ class _Writer:
                 # A single element is its own sum.
                 is_one = {x.shape[axis] for axis in axes} == {1}
                 part = x if is_one else make_reduce_axis(x, op, axes)
+                if node in self.partial:
+                    return part
                 along = [m for m, axis in enumerate(layout.axes) if axis in axes]
             case Op.SCATTER:
                 op, part = Op.ADD, _rebuild(node, operands)

@@ -10,7 +10,7 @@ from svod_ir.build import make_copy
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.ops import MEMORY
 
-__all__ = ["drop_shape", "make_call", "narrow", "order_after"]
+__all__ = ["drop_shape", "make_call", "narrow", "order_after", "store"]
 
 
 def make_call(
@@ -37,14 +37,14 @@ def make_call(
     inputs = inputs or [make_reshape(UOp.const(output.dtype, 0), (1,))]
     # A value that depends on no memory has no device yet.
     read = [x if x.placement else make_copy(x, mesh.device) for x in inputs]
-    arrays = [_store(x) for x in (*read, *([] if before is None else [before]))]
+    arrays = [store(x) for x in (*read, *([] if before is None else [before]))]
     number, *others = numbers
     mask = sum(1 << mesh_axis for mesh_axis in along)
     scalars = [UOp.const(int64, n) for n in (number, mask, *others)]
     return make_custom_function(f"{mesh.transport}.{name}", [output], arrays, scalars)
 
 
-def _store(x: UOp) -> UOp:
+def store(x: UOp) -> UOp:
     """`x` in memory of its own, unless it is memory."""
     return x if drop_shape(x).op in MEMORY else UOp(Op.CONTIGUOUS, x.dtype, (x,))
 

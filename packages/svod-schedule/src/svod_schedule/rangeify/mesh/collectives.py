@@ -1,6 +1,7 @@
 """Collectives of a mesh: custom functions in which the processes of a mesh exchange shards.
 
     reduce.add(x)           the sum of x over the processes along axes of the mesh, in each of them
+    scatter.add(x)          a part of the sum of x, split along the first axis
     gather(x)               the shards of all, joined along an axis
     exchange(x)             shards along one axis instead of along another
     halo(below, above)      the elements of neighbours that a larger or shifted shard needs
@@ -17,6 +18,7 @@ of the graph. `loop_order` does this for loops.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from svod_dtype import uint8
 from svod_ir import (
@@ -26,6 +28,7 @@ from svod_ir import (
     UOp,
     make_concat,
     make_empty,
+    make_permute,
     make_reshape,
 )
 from svod_ir.build import make_copy
@@ -87,6 +90,18 @@ class Collectives:
         self._open_mask = (open_mask if is_joined else 0) | 1 << number
         return called, needs | 1 << number
 
+    def scatter(
+        self, x: UOp, op: Op, mesh: Mesh, mesh_axis: int, axis: int, sizes: tuple[int, ...]
+    ) -> UOp:
+        """The own part of `x` combined with those of the other processes, split in parts of `sizes`."""
+        order = [axis, *(a for a in range(len(x.shape)) if a != axis)]
+        # The parts lie one after the other.
+        x = make_permute(x, order)
+        spec = ArraySpec(x.dtype, (sizes[mesh.position[mesh_axis]], *x.shape[1:]))
+        name = f"scatter.{op.name.lower()}"
+        called = self._call(mesh, name, [mesh_axis], spec, [x], sizes)
+        return _permute_back(called, order)
+
     def reshard(self, node: UOp, x: UOp, have: MeshLayout, want: MeshLayout) -> UOp:
         """The shard of `node` in the layout `want`, from its shard `x` in the layout `have`."""
         key = node, want
@@ -117,12 +132,24 @@ class Collectives:
             return self.gather(x, mesh, mesh_axis, old_axis, old_sizes)
         if axis == old_axis:
             return self._move_bounds(x, have, mesh_axis, sizes)
-        shape = list(x.shape)
-        shape[old_axis], shape[axis] = sum(old_sizes), sizes[index]
-        numbers = (old_axis, axis, *old_sizes, *sizes)
-        return self._call(
-            mesh, "exchange", [mesh_axis], ArraySpec(x.dtype, tuple(shape)), [x], numbers
+        return self._exchange(x, have, mesh_axis, axis, sizes)
+
+    def _exchange(
+        self, x: UOp, have: MeshLayout, mesh_axis: int, axis: int, sizes: tuple[int, ...]
+    ) -> UOp:
+        mesh, old_axis, old_sizes = have.mesh, have.axes[mesh_axis], have.sizes[mesh_axis]
+        assert old_axis is not None
+        # What a process receives lies in the order of the axis that it joins.
+        order = [old_axis, axis, *(a for a in range(len(x.shape)) if a not in (old_axis, axis))]
+        moved = make_permute(x, order)
+        parts = [narrow(moved, 1, begin, end) for begin, end in _bounds(sizes)]
+        sent = make_concat([make_reshape(part, (prod(part.shape),)) for part in parts], 0)
+        spec = ArraySpec(
+            x.dtype, (sum(old_sizes), sizes[mesh.position[mesh_axis]], *moved.shape[2:])
         )
+        numbers = (*old_sizes, *sizes)
+        received = self._call(mesh, "exchange", [mesh_axis], spec, [sent], numbers)
+        return _permute_back(received, order)
 
     def gather(self, x: UOp, mesh: Mesh, mesh_axis: int, axis: int, sizes: tuple[int, ...]) -> UOp:
         """All parts of an axis, of `sizes`, of which `x` is the one of this process."""
@@ -134,9 +161,14 @@ class Collectives:
             # No process along this axis of the mesh has elements.
             self._skip()
             return make_empty(x.dtype, tuple(shape))
-        inputs = [] if 0 in x.shape else [x]
-        spec = ArraySpec(x.dtype, tuple(shape))
-        return self._call(mesh, "gather", [mesh_axis], spec, inputs, (axis, *sizes))
+        # The parts lie one after the other along the first axis that has several elements.
+        n_ones = next(a for a, size in enumerate([*shape[:axis], 0]) if size != 1)
+        order = [axis, *(a for a in range(len(shape)) if a != axis)]
+        order = sorted(order) if n_ones == axis else order
+        inputs = [] if 0 in x.shape else [make_permute(x, order)]
+        spec = ArraySpec(x.dtype, tuple(shape[a] for a in order))
+        gathered = self._call(mesh, "gather", [mesh_axis], spec, inputs, sizes)
+        return _permute_back(gathered, order)
 
     def _move_bounds(self, x: UOp, have: MeshLayout, mesh_axis: int, sizes: tuple[int, ...]) -> UOp:
         """Other bounds along the axis that is split: only elements that are missing are sent."""
@@ -200,6 +232,11 @@ class Collectives:
         self.count += 1
         self.last, self.device = called, mesh.device
         return called
+
+
+def _permute_back(x: UOp, order: Sequence[int]) -> UOp:
+    """Undo a permutation of axes."""
+    return make_permute(x, [order.index(axis) for axis in range(len(order))])
 
 
 def _choose_step(have: MeshLayout, want: MeshLayout) -> tuple[int, int | None, tuple[int, ...]]:

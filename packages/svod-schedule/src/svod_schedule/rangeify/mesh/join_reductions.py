@@ -9,15 +9,15 @@ The gradients of a network are many such sums, and each call costs a message and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
 from svod_dtype import DType
-from svod_ir import Mesh, UOp, make_concat, make_reshape
-from svod_ir.custom_function import ArraySpec
+from svod_ir import Mesh, Op, UOp, make_concat, make_reshape
+from svod_ir.custom_function import ArraySpec, make_custom_function, read_signature
 from svod_ir.origins import make_images
-from svod_schedule.rangeify.mesh.calls import make_call, narrow
+from svod_schedule.rangeify.mesh.calls import drop_shape, make_call, narrow, store
 
 __all__ = ["MAX_JOINED_BYTES", "MAX_SMALL_BYTES", "Reduction", "can_join", "join_reductions"]
 
@@ -75,11 +75,12 @@ def join_reductions(sink: UOp, groups: Sequence[Sequence[Reduction]]) -> UOp:
     if all(len(group) == 1 for group in groups):
         return sink
     done = make_images()
+    calls: dict[UOp, UOp] = {}
 
     def rewrite(root: UOp) -> UOp:
         for node in root.toposort(stop=done):
             if node not in done:
-                done[node] = node.with_images(done)
+                done[node] = _follow(node, node.with_images(done), calls)
         return done[root]
 
     for group in groups:
@@ -100,4 +101,20 @@ def join_reductions(sink: UOp, groups: Sequence[Sequence[Reduction]]) -> UOp:
         for member, size in zip(group, sizes, strict=True):
             begin, end = end, end + size
             done[member.call] = make_reshape(narrow(call, 0, begin, end), member.call.shape)
+            calls[member.call] = call
+        done[call] = call
     return rewrite(sink)
+
+
+def _follow(node: UOp, new: UOp, calls: Mapping[UOp, UOp]) -> UOp:
+    """A call after one that was joined to others reads all of the joined result, no part of it."""
+    if node.op is not Op.CUSTOM_FUNCTION:
+        return new
+    *inputs, before = read_signature(node).arrays
+    joined = calls.get(drop_shape(before))
+    # The first call of all has an input, and nothing before it.
+    if joined is None or not inputs:
+        return new
+    signature = read_signature(new)
+    arrays = [*signature.arrays[:-1], store(joined)]
+    return make_custom_function(node.arg, signature.outputs, arrays, signature.scalars)
