@@ -34,13 +34,9 @@ def differentiate(mesh: svod_mpi.Mesh, weights: Weights, x: Tensor, y: Tensor) -
 
 
 def differentiate_in_parts(mesh: svod_mpi.Mesh, weights: Weights, x: Tensor, y: Tensor) -> Weights:
-    """Gradients that are split like the moments, by an exchange and a local sum."""
-    n = mesh.n_ranks
-    # Each process differentiates for a copy of the weights of its own.
-    copies = {name: w.expand(n, *w.shape).shard(mesh, SPLIT) for name, w in weights.items()}
-    batches = (rows.reshape(n, -1, rows.shape[-1]) for rows in (x, y))
-    _, gradients = value_and_grad(get_loss)(copies, *batches)
-    return {name: g.shard(mesh, {"data": 1}).sum(0) for name, g in gradients.items()}
+    """Gradients that are split like the moments, by a reduce-scatter."""
+    gradients = differentiate(mesh, weights, x, y)
+    return {name: g.shard(mesh, SPLIT) for name, g in gradients.items()}
 
 
 def train(mesh: svod_mpi.Mesh, get_gradients: Callable[..., Weights]) -> list[float]:

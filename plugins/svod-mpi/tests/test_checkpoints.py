@@ -14,39 +14,40 @@ from typing import Any
 import pytest
 
 from mpi import run_ranks, start_ranks, wait_for_end
+from svod_ir.testing import count_examples
 from svod_tensor import Tensor
 
 svod_mpi = pytest.importorskip("svod_mpi", reason="MPI is not installed", exc_type=ImportError)
 
 
-@pytest.mark.parametrize(
-    ("saved", "loaded"),
-    [((2, 2), [(2, 2), (2, 1), (1, 1)]), ((2, 1), [(1, 4)])],
-)
-def test_another_mesh_reads_a_checkpoint_into_its_own_layouts(
-    tmp_path: Path, saved: tuple[int, int], loaded: list[tuple[int, int]]
-) -> None:
-    for action, sizes in [("save", saved), *(("load", sizes) for sizes in loaded)]:
-        n_ranks = sizes[0] * sizes[1]
-        result = run_ranks(n_ranks, "checkpoint.py", action, str(tmp_path), *map(str, sizes))
+def test_another_mesh_reads_a_checkpoint_into_its_own_layouts(tmp_path: Path) -> None:
+    # A checkpoint of each of two meshes, and actions of the same processes in one start.
+    def run(n_ranks: int, *actions: str) -> None:
+        result = run_ranks(n_ranks, "checkpoint.py", *actions)
         assert result.returncode == 0, result.stderr
-        assert result.stdout.count("checked") == n_ranks
+        assert result.stdout.count("checked") == n_ranks * len(actions)
+
+    pair, square = tmp_path / "pair", tmp_path / "square"
+    run(2, f"save {pair} 2 1")
+    run(4, f"load {pair} 1 4", f"save {square} 2 2", f"load {square} 2 2")
+    run(2, f"load {square} 2 1")
+    run(1, f"load {square} 1 1")
 
 
 def test_a_run_that_was_killed_resumes_with_the_same_bits(tmp_path: Path) -> None:
-    def run(folder: str, *arguments: int) -> list[str]:
-        mesh = arguments[-2:]
-        texts = [str(tmp_path / folder), "6", *map(str, arguments)]
-        result = run_ranks(mesh[0] * mesh[1], "resume.py", *texts)
-        assert (result.returncode == 0) == (arguments[0] == -1), result.stderr
-        return result.stdout.split()
+    def run(killed_at: int, data: int, n_model: int, *folders: str) -> list[list[str]]:
+        numbers = map(str, (6, killed_at, data, n_model))
+        paths = [str(tmp_path / folder) for folder in folders]
+        result = run_ranks(data * n_model, "resume.py", *numbers, *paths)
+        assert (result.returncode == 0) == (killed_at == -1), result.stderr
+        return [line.split() for line in result.stdout.splitlines()]
 
-    _, digest, total = run("whole", -1, 1, 2)
-    run("killed", 3, 1, 2)
+    run(3, 1, 2, "killed")
     shutil.copytree(tmp_path / "killed", tmp_path / "moved")
-    assert run("killed", -1, 1, 2) == ["2", digest, total]
+    resumed, (_, digest, total) = run(-1, 1, 2, "killed", "whole")
+    assert resumed == ["2", digest, total]
     # Other processes add in another order.
-    started_at, _, other_total = run("moved", -1, 2, 2)
+    ((started_at, _, other_total),) = run(-1, 2, 2, "moved")
     assert started_at == "2"
     assert float(other_total) == pytest.approx(float(total), rel=1e-5)
 
@@ -54,7 +55,7 @@ def test_a_run_that_was_killed_resumes_with_the_same_bits(tmp_path: Path) -> Non
 def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     moments = random.Random(1)
     like = {"x": Tensor.zeros((400, 300)), "number": 0}
-    for _ in range(5):
+    for _ in range(count_examples(12)):
         job = start_ranks(2, "saving.py", str(tmp_path))
         assert job.stdout is not None
         processes = [int(job.stdout.readline().split()[1]) for _ in range(2)]

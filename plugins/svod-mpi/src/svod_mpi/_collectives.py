@@ -7,8 +7,8 @@ of the call in its plan, a mask of the axes of the mesh, and what
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = ["Group", "list_functions"]
+__all__ = ["Group", "list_counts", "list_functions"]
 
 
 class Group(NamedTuple):
@@ -59,6 +59,7 @@ def list_functions(find_group: Callable[[int], Group]) -> dict[str, Callable[...
     """The function of each collective by its name; `find_group` finds the processes by a mask."""
     functions: dict[str, Callable[[_Call], None]] = {
         **{f"reduce.{name}": _make_reduce(name) for name in NAMES},
+        **{f"scatter.{name}": _make_scatter(name) for name in NAMES},
         "gather": _gather,
         "exchange": _exchange,
         "halo": _halo,
@@ -93,35 +94,35 @@ def _make_reduce(name: str) -> Callable[[_Call], None]:
     return reduce
 
 
+def _make_scatter(name: str) -> Callable[[_Call], None]:
+    def scatter(call: _Call) -> None:
+        x, out = call.arrays[0], call.out
+        kind = get_type(x.dtype)
+        comm = call.group.communicator
+        counts = list_counts(call.numbers, x.size)
+        if call.group.is_deterministic:
+            parts = np.empty((call.size, *out.shape), x.dtype)
+            comm.Alltoallv([x, counts, kind], [parts, [out.size] * call.size, kind])
+            reduce_in_order(name, parts, out)
+        else:
+            comm.Reduce_scatter([x, kind], [out, kind], counts, get_operation(name, x.dtype))
+
+    return scatter
+
+
 def _gather(call: _Call) -> None:
-    axis, *sizes = call.numbers
     out, kind = call.out, get_type(call.out.dtype)
-    row = out.size // out.shape[axis]
-    counts = [size * row for size in sizes]
+    counts = list_counts(call.numbers, out.size)
     own = call.arrays[0] if counts[call.position] else np.empty(0, out.dtype)
-    # Along the first axis that counts, the parts lie one after the other.
-    is_leading = all(size == 1 for size in out.shape[:axis])
-    joined = out if is_leading else np.empty(out.size, out.dtype)
-    call.group.communicator.Allgatherv([own, kind], [joined, counts, kind])
-    if not is_leading:
-        for part, begin, end in _iter_parts(joined, counts, sizes):
-            _slice(out, axis, begin, end)[...] = part.reshape(_shape(out, axis, end - begin))
+    call.group.communicator.Allgatherv([own, kind], [out, counts, kind])
 
 
 def _exchange(call: _Call) -> None:
-    old_axis, axis, *sizes = call.numbers
-    old_sizes, new_sizes = sizes[: call.size], sizes[call.size :]
     x, out, kind = call.arrays[0], call.out, get_type(call.out.dtype)
-    begins = [0, *accumulate(new_sizes)]
-    sent = np.concatenate([_slice(x, axis, b, e).ravel() for b, e in pairwise(begins)])
-    send_row, receive_row = x.size // x.shape[axis], out.size // out.shape[old_axis]
-    received = np.empty(out.size, out.dtype)
-    receive_counts = [size * receive_row for size in old_sizes]
+    received, sent = call.numbers[: call.size], call.numbers[call.size :]
     call.group.communicator.Alltoallv(
-        [sent, [size * send_row for size in new_sizes], kind], [received, receive_counts, kind]
+        [x, list_counts(sent, x.size), kind], [out, list_counts(received, out.size), kind]
     )
-    for part, begin, end in _iter_parts(received, receive_counts, old_sizes):
-        _slice(out, old_axis, begin, end)[...] = part.reshape(_shape(out, old_axis, end - begin))
 
 
 def _halo(call: _Call) -> None:
@@ -167,14 +168,9 @@ def _wait(requests: Sequence[MPI.Request]) -> None:
         request.Wait()
 
 
-def _iter_parts(
-    flat: Array, counts: Sequence[int], sizes: Sequence[int]
-) -> Iterator[tuple[Array, int, int]]:
-    """The part of each process in received memory, with its bounds along the axis."""
-    ends = accumulate(counts)
-    for end, count, (low, high) in zip(ends, counts, _bounds(sizes), strict=True):
-        if count:
-            yield flat[end - count : end], low, high
+def list_counts(sizes: Sequence[int], n_elements: int) -> list[int]:
+    """The number of elements in each part of an array, whose sizes along an axis are `sizes`."""
+    return [size * n_elements // sum(sizes) for size in sizes]
 
 
 def _bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:

@@ -12,8 +12,10 @@ import svod_ir
 from svod_ir import Op, UOp
 from svod_mpi._checked_calls import check_calls
 from svod_mpi._collectives import Group, list_functions
+from svod_mpi._native_calls import list_native_calls
 from svod_mpi._waits import time_waits
 from svod_mpi.errors import MeshError
+from svod_runtime import register_native_function
 from svod_tensor import Tensor, register_custom_function
 
 if TYPE_CHECKING:
@@ -199,6 +201,13 @@ def _register(
             if limit_s is not None:
                 function = check_calls(name, function, find_group, limit_s)
         register_custom_function(f"{mesh.transport}.{name}", function)
+    # Announcements, and sums in an order, need Python.
+    if limit_s is None and not is_deterministic:
+        for group in groups.values():
+            # No Python code sees what a native call returns.
+            group.communicator.Set_errhandler(MPI.ERRORS_ARE_FATAL)
+        for name, find in list_native_calls(mesh.transport, find_group).items():
+            register_native_function(f"{mesh.transport}.{name}", find)
 
 
 def _list_sizes(

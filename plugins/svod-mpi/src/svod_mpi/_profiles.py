@@ -190,8 +190,9 @@ def _measure_clock_offset(communicator: MPI.Intracomm) -> int:
 
 def _sum_times(report: ProfileReport, waits: Sequence[Wait], mesh: svod_ir.Mesh) -> RankProfile:
     prefix = f"{mesh.transport}."
-    collectives = sum(f.elapsed_ns for f in report.functions if f.name.startswith(prefix))
-    kernels = sum(p.elapsed_ns for p in report.profiles)
+    launches = [*report.profiles, *report.functions]
+    collectives = sum(p.elapsed_ns for p in launches if p.name.startswith(prefix))
+    kernels = sum(p.elapsed_ns for p in report.profiles if not p.name.startswith(prefix))
     waiting = sum(wait.elapsed_ns for wait in waits)
     other = report.elapsed_ns - kernels - collectives
     times = (kernels, collectives - waiting, waiting, other)

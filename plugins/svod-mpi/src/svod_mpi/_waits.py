@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from mpi4py import MPI
+
     from svod_mpi._collectives import Group
 
-__all__ = ["Wait", "record_waits", "time_waits"]
+__all__ = ["Wait", "record_waits", "time_waits", "wait_for_others"]
 
 
 class Wait(NamedTuple):
@@ -44,11 +46,19 @@ def time_waits(
     def call(out: Any, *arguments: Any) -> None:
         if _recorders:
             _, mask, *_ = (x for x in arguments if not isinstance(x, np.ndarray))
-            start = time.perf_counter_ns()
-            find_group(int(mask)).communicator.Barrier()
-            wait = Wait(start, time.perf_counter_ns() - start)
-            for waits in _recorders:
-                waits.append(wait)
+            wait_for_others(find_group(int(mask)).communicator)
         function(out, *arguments)
 
     return call
+
+
+def wait_for_others(communicator: MPI.Intracomm) -> int:
+    """Record the nanoseconds until all processes call this; nothing where waits are not recorded."""
+    if not _recorders:
+        return 0
+    start = time.perf_counter_ns()
+    communicator.Barrier()
+    wait = Wait(start, time.perf_counter_ns() - start)
+    for waits in _recorders:
+        waits.append(wait)
+    return wait.elapsed_ns

@@ -69,6 +69,24 @@ def check_moves() -> None:
             np.testing.assert_array_equal(shard, own)
 
 
+def check_scattered_sums() -> None:
+    """Sums and other reductions of which each process gets a part, of unequal sizes."""
+    meshes = [(MESH, {"data": 0}), (svod_mpi.Mesh(data=N, deterministic=True), {"data": 0})]
+    if N % 2 == 0:
+        meshes.append((svod_mpi.Mesh(data=2, model=-1), {"data": 0, "model": 1}))
+    for dtype in ("int32", "float32", "float16", ml_dtypes.bfloat16):
+        array = RNG.integers(-3, 4, (2 * N, 2 * N, N + 1)).astype(dtype)
+        for (mesh, axes), axis in product(meshes, (0, 1)):
+            x = Tensor(array).shard(mesh, axes)
+            for reduced, expected in ((x.sum(0), array.sum(0)), (x.max(0), array.max(0))):
+                split = {"data": 1, "model": 0} if len(axes) == 2 else {"data": axis}
+                np.testing.assert_array_equal(reduced.shard(mesh, split).numpy(), expected)
+                turned = reduced.T.shard(
+                    mesh, {"data": 0, **({"model": 1} if len(axes) == 2 else {})}
+                )
+                np.testing.assert_array_equal(turned.numpy(), expected.T)
+
+
 def check_stencil() -> None:
     array = RNG.normal(size=(5 * N + 1, 4))
     x = Tensor(array).shard(MESH, {"data": 0})
@@ -161,6 +179,7 @@ for check in (
     check_dtypes,
     check_nan,
     check_moves,
+    check_scattered_sums,
     check_stencil,
     check_random_numbers,
     check_join,
