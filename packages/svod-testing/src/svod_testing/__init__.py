@@ -43,6 +43,7 @@ pytest.register_assert_rewrite(*(f"svod_testing.{name}" for name in ("_compare",
 from svod_testing._compare import SHAPES, check, make_array  # noqa: E402
 from svod_testing._conformance import OperatorConformance  # noqa: E402
 from svod_testing._graphs import place_graph  # noqa: E402
+from svod_testing._mesh_simulation import simulate_mesh  # noqa: E402
 from svod_testing._operators import OPERATORS, OperatorCase  # noqa: E402
 from svod_testing._sharded_programs import check_sharded_program  # noqa: E402
 
@@ -55,4 +56,5 @@ __all__ = [
     "check_sharded_program",
     "make_array",
     "place_graph",
+    "simulate_mesh",
 ]

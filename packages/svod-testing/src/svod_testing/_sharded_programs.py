@@ -14,6 +14,7 @@ import numpy as np
 from svod_ir import Mesh
 from svod_tensor import Tensor, grad, jit
 from svod_testing import loop_programs, programs
+from svod_testing._stencil_programs import draw_stencil_program
 from svod_testing.derivatives.programs import draw_derivative_program
 from svod_testing.loop_programs.modes import placing_inputs
 from svod_testing.programs.meaning import make_arrays
@@ -30,11 +31,11 @@ def check_sharded_program(language: str, seed: int, meshes: Sequence[Mesh]) -> s
     """Compute the program of a seed on inputs that are sharded over one of `meshes`; return what is
     wrong with the results, or None.
 
-    All processes call this alike, and all find the same. A program or loop is compared with numpy, a
-    derivative with the one that this process computes alone.
+    All processes call this alike, and all find the same. A derivative is compared with
+    the one that this process computes alone, all others with numpy.
 
     Args:
-        language: `programs`, `loops` or `derivatives`.
+        language: `programs`, `loops`, `derivatives` or `stencils`.
         seed: of the program, the choice of the mesh, and the placement of each input.
         meshes: to choose from.
 
@@ -101,8 +102,22 @@ def _check_derivatives(seed: int, rng: random.Random, mesh: Mesh) -> str | None:
     return None
 
 
+def _check_stencils(seed: int, rng: random.Random, mesh: Mesh) -> str | None:
+    program = draw_stencil_program(seed)
+    # One layout for both: else operands are exchanged or gathered, and halos are rare.
+    layout = rng.randrange(1 << 30)
+    inputs = [_place(Tensor(x), mesh, random.Random(layout)) for x in program.inputs]
+    results = rng.choice([program.compute, jit(program.compute)])(*inputs)
+    Tensor.realize_batch(results)
+    for n, (result, expected) in enumerate(zip(results, program.evaluate(), strict=True)):
+        if not np.allclose(result.numpy(), expected, rtol=1e-9, atol=1e-11):
+            return f"result {n}: {result.numpy()} instead of {expected}"
+    return None
+
+
 _CHECKS: Final[dict[str, Callable[[int, random.Random, Mesh], str | None]]] = {
     "programs": _check_program,
     "loops": _check_loop,
     "derivatives": _check_derivatives,
+    "stencils": _check_stencils,
 }
