@@ -2,7 +2,8 @@
 
     all-reduce   a plan that sums a tensor over the processes, beside Allreduce of mpi4py on arrays
     training     a step of a data-parallel network, beside DistributedDataParallel of torch with gloo
-                 where torch is installed
+                 where torch is installed, and beside one process that computes the whole batch on as
+                 many threads as there are processes
 
 Times are the least of several, of the slowest process; one thread for each process.
 """
@@ -10,6 +11,7 @@ Times are the least of several, of the slowest process; one thread for each proc
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -59,17 +61,23 @@ def compare_sums(mesh: svod_mpi.Mesh) -> None:
         show(size, f"{ours * 1e6:.1f}", f"{theirs * 1e6:.1f}", f"{theirs / ours:.2f}")
 
 
-def train(mesh: svod_mpi.Mesh) -> None:
+def make_data(n_processes: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
-    inputs = rng.normal(size=(BATCH * N, WIDTH)).astype(np.float32)
-    targets = inputs[:, :10].copy()
+    inputs = rng.normal(size=(BATCH * n_processes, WIDTH)).astype(np.float32)
+    return inputs, inputs[:, :10].copy()
+
+
+def make_step(mesh: svod_mpi.Mesh | None, n_processes: int) -> Callable[[], float]:
+    """A step of training on the data of all processes, split over the mesh if there is one."""
     model = nn.Sequential(
         *(layer for _ in range(4) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())),
         nn.Linear(WIDTH, 10),
     )
-    model.shard(mesh)
+    x, y = map(Tensor, make_data(n_processes))
+    if mesh is not None:
+        model.shard(mesh)
+        x, y = (value.shard(mesh, {"data": 0}).realize() for value in (x, y))
     optimizer = nn.SGD(model, lr=1e-2)
-    x, y = (Tensor(a).shard(mesh, {"data": 0}).realize() for a in (inputs, targets))
 
     @jit
     def step(x: Tensor, y: Tensor) -> Tensor:
@@ -79,13 +87,32 @@ def train(mesh: svod_mpi.Mesh) -> None:
 
     for _ in range(3):
         step(x, y).item()
-    ours = measure(lambda: step(x, y).item())
-    theirs = train_with_torch(inputs, targets)
-    show(
-        "step us",
-        f"{ours * 1e6:.0f}",
-        *([] if theirs is None else [f"{theirs * 1e6:.0f}", f"{theirs / ours:.2f}"]),
-    )
+    return lambda: step(x, y).item()
+
+
+def train(mesh: svod_mpi.Mesh) -> None:
+    show("step", "svod us", "peer us", "ratio")
+    ours = measure(make_step(mesh, N))
+    peers = {"threads": train_alone(), "torch DDP": train_with_torch(*make_data(N))}
+    for name, theirs in peers.items():
+        if theirs is not None:
+            show(name, f"{ours * 1e6:.0f}", f"{theirs * 1e6:.0f}", f"{theirs / ours:.2f}")
+
+
+def train_alone() -> float:
+    """Seconds of a step of one process with as many threads as there are processes here."""
+    seconds = 0.0
+    if RANK == 0:
+        own = {n: v for n, v in os.environ.items() if not n.startswith(("PMI", "OMPI", "PMIX"))}
+        command = [sys.executable, __file__, "alone", str(N)]
+        environment = {**own, "SVOD_THREADS": str(N)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        seconds = float(done.stdout)
+    # A barrier would poll, and take a core from the process that is measured.
+    barrier = COMM.Ibarrier()
+    while not barrier.Test():
+        time.sleep(0.02)
+    return COMM.bcast(seconds)
 
 
 def train_with_torch(inputs: np.ndarray, targets: np.ndarray) -> float | None:
@@ -119,6 +146,9 @@ def train_with_torch(inputs: np.ndarray, targets: np.ndarray) -> float | None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["alone"]:
+        print(measure(make_step(None, int(sys.argv[2])), 3 * ROUNDS))
+        sys.exit()
     mesh = svod_mpi.Mesh(data=N)
     if "training" not in sys.argv[1:]:
         compare_sums(mesh)

@@ -31,7 +31,13 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from svod_ir import Op, UOp
-from svod_runtime import ExecutionPlan, PreparedLoop, describe_op
+from svod_runtime import (
+    ExecutionPlan,
+    PreparedCustomFunction,
+    PreparedKernel,
+    PreparedLoop,
+    describe_op,
+)
 from svod_tensor.engine.observe import Observer, observing
 
 if TYPE_CHECKING:
@@ -165,8 +171,13 @@ def _show_op(op: PreparedOp) -> str:
             f"{describe_op(op)} on buffers {op.buffer_indices}, carrying"
             f" {list(op.body.carried)}{inner}"
         )
-    kernel = getattr(op, "kernel", None)
-    name = "" if kernel is None else f" {kernel.name}"
+    match op:
+        case PreparedKernel():
+            name = f" {op.kernel.name}"
+        case PreparedCustomFunction():
+            name = f" {op.kind}"
+        case _:
+            name = ""
     return f"{type(op).__name__}{name} on buffers {op.buffer_indices}"
 
 
