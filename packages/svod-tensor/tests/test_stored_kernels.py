@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from svod_codegen.disk_store import get_disk_store
@@ -16,6 +17,8 @@ from svod_codegen.kernel_store import get_kernel_store
 from svod_device import CompiledSpec, ProgramSpec, get_device
 from svod_ir import IROptions
 from svod_ir.options import PassSelector
+from svod_tensor import Tensor
+from svod_tensor.engine import claims
 from svod_tensor.engine.caches import KernelKey
 from svod_tensor.engine.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
 
@@ -151,3 +154,49 @@ def test_a_stored_kernel_is_used_until_rejected_except_under_observation(
         assert find_stored_kernel(key, device, IROptions()) is None
     reject_stored_kernel(key, device)
     assert find_stored_kernel(key, device, IROptions()) is None
+
+
+SHARING_PROGRAM = """\
+import sys
+import time
+from pathlib import Path
+import numpy as np
+from svod_codegen.llvm import cached
+from svod_tensor import Tensor, caches
+compiled, compile_ir = [], cached.compile_ir
+cached.compile_ir = lambda source: compiled.append(1) or compile_ir(source)
+ready, n_processes = Path(sys.argv[1]), int(sys.argv[2])
+(ready / sys.argv[3]).touch()
+while len(list(ready.iterdir())) < n_processes:
+    time.sleep(0.001)
+x = np.arange(60, dtype=np.float32)
+results = [(Tensor(x[: 4 * n]) * n).cumsum() for n in range(2, 14)]
+Tensor.realize_batch(results)
+for n, result in enumerate(results, 2):
+    np.testing.assert_array_equal(result.numpy(), np.cumsum(x[: 4 * n] * n))
+print(len(compiled), caches()["object"].entries)
+"""
+
+
+def test_processes_that_start_together_compile_each_kernel_once(tmp_path: Path):
+    ready = tmp_path / "ready"
+    ready.mkdir()
+    env = {**os.environ, "SVOD_CACHE_DIR": str(tmp_path / "cache"), "SVOD_KERNEL_STORE": "1"}
+    command = [sys.executable, "-c", SHARING_PROGRAM, str(ready), "3"]
+    processes = [
+        subprocess.Popen([*command, name], env=env, stdout=subprocess.PIPE, text=True)
+        for name in "abc"
+    ]
+    outputs = [process.communicate(timeout=120)[0].split() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    n_compiled, n_objects = zip(*(map(int, output) for output in outputs), strict=True)
+    assert n_objects == (13, 13, 13)  # with the launcher
+    assert sum(n_compiled) == 13
+
+
+def test_a_kernel_that_no_process_stores_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(claims, "claim_kernel", lambda _key, _device: False)
+    x = np.arange(5, dtype=np.float32)
+    np.testing.assert_array_equal((Tensor(x) * 1.2578125).numpy(), x * np.float32(1.2578125))

@@ -15,14 +15,31 @@ __all__ = ["get_object"]
 
 
 def get_object(store: DiskStore, key: str, compile_source: Callable[[], bytes]) -> bytes:
-    """Return the object stored under `key`; on a miss, call `compile_source` and store its result."""
-    cached = store.get(key)
+    """Return the object stored under `key`; on a miss, call `compile_source` and store its result.
+
+    If another process is compiling it, wait for its result.
+    """
+    cached = _find_object(store, key)
     if cached is not None:
+        return cached
+    if not store.claim(key):
+        store.wait(key)
+        cached = _find_object(store, key)
+        if cached is not None:
+            return cached
+    try:
+        code = compile_source()
+        store.put(key, code)
+    finally:
+        store.release(key)
+    return code
+
+
+def _find_object(store: DiskStore, key: str) -> bytes | None:
+    cached = store.get(key)
+    if cached is not None and is_foreign_object(cached):
         # Code for another processor would crash the process. A key names the processor, but the
         # folder may have been copied or damaged.
-        if not is_foreign_object(cached):
-            return cached
         store.reject(key)
-    code = compile_source()
-    store.put(key, code)
-    return code
+        return None
+    return cached

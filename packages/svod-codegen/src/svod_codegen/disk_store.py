@@ -28,7 +28,16 @@ Example:
     >>> key = make_key("a kernel", "a processor")
     >>> store.get(key) is None, store.reject(key), store.get(key) is None
     (False, None, True)
-    >>> store.put(key, b"slow")
+
+    Of processes that need the same new entry, one claims it, and the others wait:
+
+    >>> if store.claim(key):
+    ...     store.put(key, b"slow")
+    ...     store.release(key)
+    ... else:
+    ...     store.wait(key)
+    >>> store.get(key)
+    b'slow'
     >>> store.remove(key)
     >>> store.clear()
     >>> store.counts().entries, store.counts().hits
@@ -46,6 +55,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from svod_codegen._claims import Claims
 from svod_codegen.options import CodegenOptions
 from svod_ir import CacheCounts, HitCounter, get_logger
 
@@ -61,6 +71,7 @@ _MAGIC: Final = b"svod-store" + bytes([_FORMAT_VERSION])
 _DIGEST_BYTES: Final = 32
 _HEADER_BYTES: Final = len(_MAGIC) + _DIGEST_BYTES
 _SUFFIX: Final = ".svo"
+_CLAIMS: Final = "claims"  # the file that is locked by claims; it has no content
 _TEMPORARY_SUFFIX: Final = ".tmp"
 _STALE_SECONDS: Final = 3600.0
 _FOLDERS: Final = 256  # by the first two digits of the key, so that directories stay small
@@ -114,6 +125,7 @@ class DiskStore:
         self._root = root
         self._kind = kind
         self._counter = HitCounter()
+        self._claims = Claims(f"{self.directory}/{_CLAIMS}")
         self._is_usable: bool | None = None if max_bytes else False  # None: not known yet
         self._is_writable = True
         self._unchecked_bytes = max_bytes  # so that the first write checks the size
@@ -153,6 +165,32 @@ class DiskStore:
         if self._unchecked_bytes >= self.max_bytes * _CHECK_EVERY_FRACTION:
             self._unchecked_bytes = 0
             self._check_size(os.path.dirname(path))
+
+    def claim(self, key: str) -> bool:
+        """Claim the making of an entry for this process; False if another process is making it, or
+        has stored it already.
+
+        A claim is given back by `release`, and ends with the process. It keeps nobody from reading
+        or writing the entry. A process that cannot lock files makes all its entries itself.
+        """
+        if not (self._prepare() and self._is_writable):
+            return True
+        if not self._claims.claim(key):
+            return False
+        # Another process may have made it after this one found it missing.
+        if os.path.exists(self._path(key)):
+            self._claims.release(key)
+            return False
+        return True
+
+    def wait(self, key: str) -> None:
+        """Wait while another process is making an entry, for 20 s at most."""
+        if self._prepare() and self._is_writable:
+            self._claims.wait(key)
+
+    def release(self, key: str) -> None:
+        """Release a claim of this process, for all its threads."""
+        self._claims.release(key)
 
     def reject(self, key: str) -> None:
         """Remove an entry that `get` just returned and that turned out to be unusable; its hit is

@@ -19,7 +19,11 @@ Example:
     >>> from svod_ir import Target
     >>> key = ["hash of a graph", describe_target(Target.generic(cores=1)), fingerprint_code()]
     >>> store = KernelStore(DiskStore(Path(tempfile.mkdtemp()) / "svod", kind="kernels", max_bytes=1 << 20))
+    >>> store.claim(key)  # otherwise another process compiles it, for which `wait` waits
+    True
+    >>> store.wait(key)
     >>> store.add(key, spec, compiled)
+    >>> store.release(key)
     >>> store.find(key).compiled.binary, store.find(["hash of another graph", *key[1:]])
     (b'machine code', None)
     >>> isinstance(get_kernel_store(), KernelStore)
@@ -96,6 +100,20 @@ class KernelStore:
             # A valid entry that is no kernel: another program wrote it.
             self.store.reject(name)
             return None
+
+    def claim(self, key: Sequence[str]) -> bool:
+        """Claim the compilation of a kernel for this process; False if another process compiles it
+        now, or has stored it.
+        """
+        return self.store.claim(make_key(*key))
+
+    def wait(self, key: Sequence[str]) -> None:
+        """Wait while another process compiles a kernel, for 20 s at most."""
+        self.store.wait(make_key(*key))
+
+    def release(self, key: Sequence[str]) -> None:
+        """Release a claim."""
+        self.store.release(make_key(*key))
 
     def reject(self, key: Sequence[str]) -> None:
         """Remove a kernel that `find` returned and that cannot be loaded."""

@@ -33,6 +33,7 @@ from svod_schedule.estimate import estimate_work
 from svod_schedule.steps import kernelize, lower, optimize, rangeify
 from svod_tensor.engine.build import TensorGraph, build
 from svod_tensor.engine.caches import SCHEDULES, TEMPLATES, make_schedule_key, make_template_key
+from svod_tensor.engine.claims import KernelClaims
 from svod_tensor.engine.instantiate import instantiate
 from svod_tensor.engine.kernel_origins import get_kernel_origins, number_nodes
 from svod_tensor.engine.kernels import (
@@ -49,9 +50,10 @@ from svod_tensor.engine.prepare import prepare
 from svod_tensor.engine.preschedule import PreSchedule, preschedule
 from svod_tensor.engine.size_history import MAX_SPARE_BYTES, find_resized
 from svod_tensor.engine.stored_graphs import find_stored_graph, store_graph
+from svod_tensor.engine.stored_kernels import wait_for_kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from svod_device import ProgramSpec
     from svod_runtime import CachedKernel, ExecutionPlan, PlanTemplate
@@ -159,15 +161,44 @@ def make_kernels(
 ) -> Mapping[KernelTarget, CachedKernel]:
     """The program of each kernel of a schedule, from a cache or compiled now.
 
-    Several kernels are compiled concurrently."""
+    Several kernels are compiled concurrently, by threads and by other processes that need them."""
     tasks = make_tasks(schedule, config)
-    known = {target: None if is_observed() else find_kernel(task) for target, task in tasks.items()}
-    kernels = {target: kernel for target, kernel in known.items() if kernel is not None}
-    new = {target: task for target, task in tasks.items() if target not in kernels}
+    if is_observed():
+        return _compile(tasks, see)
+    kernels = _find_kernels(tasks)
+    with KernelClaims() as claims:
+        kernels |= _compile(_omit(tasks, kernels), may_compile=claims.claim)
+    others = _omit(tasks, kernels)
+    for task in others.values():
+        wait_for_kernel(task.key, task.device)
+    kernels |= _find_kernels(others)
+    # Unless a process died or was too slow, nothing is left.
+    return kernels | _compile(_omit(tasks, kernels))
+
+
+def _omit(
+    tasks: Mapping[KernelTarget, KernelTask], kernels: Mapping[KernelTarget, CachedKernel]
+) -> Mapping[KernelTarget, KernelTask]:
+    return {target: task for target, task in tasks.items() if target not in kernels}
+
+
+def _find_kernels(tasks: Mapping[KernelTarget, KernelTask]) -> dict[KernelTarget, CachedKernel]:
+    known = {target: find_kernel(task) for target, task in tasks.items()}
+    return {target: kernel for target, kernel in known.items() if kernel is not None}
+
+
+def _compile(
+    tasks: Mapping[KernelTarget, KernelTask],
+    see: Observer = ignore,
+    may_compile: Callable[[KernelTask], bool] = lambda _task: True,
+) -> dict[KernelTarget, CachedKernel]:
+    """Compile the kernels that `may_compile` selects when it is their turn."""
     compiling = [
-        (target, *start_compiling(*make_source(task, see), len(new)))
-        for target, task in new.items()
+        (target, *start_compiling(*make_source(task, see), len(tasks)))
+        for target, task in tasks.items()
+        if may_compile(task)
     ]
+    kernels: dict[KernelTarget, CachedKernel] = {}
     # A second loop: every compilation has started before the first one is waited for.
     for target, task, source, finish in compiling:
         with task.noting_origins():

@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from svod_ir import IROptions
     from svod_tensor.engine.caches import KernelKey
 
-__all__ = ["find_stored_kernel", "reject_stored_kernel", "store_kernel"]
+__all__ = [
+    "claim_kernel",
+    "find_stored_kernel",
+    "reject_stored_kernel",
+    "release_kernel",
+    "store_kernel",
+    "wait_for_kernel",
+]
 
 
 def find_stored_kernel(key: KernelKey, device: Device, options: IROptions) -> StoredKernel | None:
@@ -32,6 +39,21 @@ def reject_stored_kernel(key: KernelKey, device: Device) -> None:
 def store_kernel(key: KernelKey, device: Device, spec: ProgramSpec, compiled: CompiledSpec) -> None:
     """Store a compiled kernel for later processes."""
     get_kernel_store().add(_make_parts(key, device), spec, compiled)
+
+
+def claim_kernel(key: KernelKey, device: Device) -> bool:
+    """Claim the compilation of a kernel; False if another process compiles it, or has stored it."""
+    return get_kernel_store().claim(_make_parts(key, device))
+
+
+def wait_for_kernel(key: KernelKey, device: Device) -> None:
+    """Wait while another process compiles a kernel, for 20 s at most."""
+    get_kernel_store().wait(_make_parts(key, device))
+
+
+def release_kernel(key: KernelKey, device: Device) -> None:
+    """Release a claim."""
+    get_kernel_store().release(_make_parts(key, device))
 
 
 def _make_parts(key: KernelKey, device: Device) -> tuple[str, ...]:
