@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pyopencl
 import pytest
 
 from svod_codegen import CompileError, LoadError
@@ -28,6 +30,7 @@ from svod_device import (
 from svod_dtype import DeviceNameError, float32
 from svod_opencl import OpenCLRenderer
 from svod_opencl.allocator import OpenCLAllocator
+from svod_opencl.build import make_kernel
 from svod_opencl.capabilities import has_exact_division, make_target
 from svod_opencl.compiler import OpenCLCompiler
 from svod_opencl.context import DeviceContext, get_context
@@ -101,6 +104,25 @@ def test_two_threads_compute_on_one_device() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_threads_make_kernels_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    making, together = 0, []
+
+    def make(_program: object, _name: str) -> None:
+        nonlocal making
+        making += 1
+        time.sleep(0.01)
+        together.append(making)
+        making -= 1
+
+    monkeypatch.setattr(pyopencl, "Kernel", make)
+    threads = [threading.Thread(target=make_kernel, args=(None, "scale")) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == [1, 1, 1]
 
 
 @pytest.mark.parametrize("offset", [4, 12, 68])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import pyopencl as cl
 
-__all__ = ["BuildFailure", "build_program"]
+from svod_ir.forks import hold_across_fork
+
+__all__ = ["BuildFailure", "build_program", "make_kernel"]
+
+_kernel_lock = hold_across_fork(threading.Lock())
 
 
 class BuildFailure(Exception):
@@ -41,3 +46,13 @@ def build_program(
         log = program.get_build_info(device, cl.program_build_info.LOG)
         raise BuildFailure(f"{error}\n\n{log}".strip()) from error
     return cl.Program(program)
+
+
+def make_kernel(program: cl.Program, name: str) -> cl.Kernel:
+    """Return a new kernel object with arguments of its own.
+
+    pyopencl generates a Python function for each kernel, under a file name that it takes to be free:
+    of two threads that generate one for equal kernels, the second one would warn.
+    """
+    with _kernel_lock:
+        return cl.Kernel(program, name)

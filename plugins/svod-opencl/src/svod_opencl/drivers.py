@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyopencl as cl
 
-from svod_opencl.build import BuildFailure, build_program
+from svod_opencl.build import BuildFailure, build_program, make_kernel
 
 __all__ = ["find_fault", "is_pocl_before", "list_platforms"]
 
@@ -109,7 +109,7 @@ def is_pocl_before(major: int, platform: cl.Platform) -> bool:
 def _run_probe(device: cl.Device) -> Sequence[int]:
     context = cl.Context([device])
     queue = cl.CommandQueue(context)
-    kernel = cl.Kernel(build_program(context, device, _SOURCE), "svod_probe")
+    kernel = make_kernel(build_program(context, device, _SOURCE), "svod_probe")
     memory = cl.Buffer(context, cl.mem_flags.WRITE_ONLY, 16)
     kernel.set_arg(0, memory)
     cl.enqueue_nd_range_kernel(queue, kernel, (4,), None)

@@ -9,6 +9,7 @@ from struct import Struct
 import pyopencl as cl
 
 from svod_device import Dims
+from svod_opencl.build import make_kernel
 from svod_opencl.context import DeviceContext
 
 __all__ = ["OpenCLProgram", "global_items", "set_arguments"]
@@ -31,7 +32,7 @@ class OpenCLProgram:
 
     def make_kernel(self) -> cl.Kernel:
         """Return a new kernel object with separate arguments."""
-        return cl.Kernel(self._program, self.name)
+        return make_kernel(self._program, self.name)
 
     def __call__(
         self,
