@@ -9,5 +9,4 @@ import shallow_water
 import transformer
 
 shallow_water.main()
-if transformer.N != 3:
-    transformer.main(sys.argv[1], is_thorough="thorough" in sys.argv)
+transformer.main(sys.argv[1], is_thorough="thorough" in sys.argv)
