@@ -27,7 +27,8 @@ from svod_tensor import Tensor, jit
 
 COMM = MPI.COMM_WORLD
 RANK, N = COMM.Get_rank(), COMM.Get_size()
-ROUNDS, WIDTH, BATCH = 30, 512, 64
+ROUNDS, WIDTH = 30, 512
+BATCHES = 64, 256  # rows of each process
 
 
 def measure(call: Callable[[], object], rounds: int = ROUNDS) -> float:
@@ -61,19 +62,19 @@ def compare_sums(mesh: svod_mpi.Mesh) -> None:
         show(size, f"{ours * 1e6:.1f}", f"{theirs * 1e6:.1f}", f"{theirs / ours:.2f}")
 
 
-def make_data(n_processes: int) -> tuple[np.ndarray, np.ndarray]:
+def make_data(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
-    inputs = rng.normal(size=(BATCH * n_processes, WIDTH)).astype(np.float32)
+    inputs = rng.normal(size=(n_rows, WIDTH)).astype(np.float32)
     return inputs, inputs[:, :10].copy()
 
 
-def make_step(mesh: svod_mpi.Mesh | None, n_processes: int) -> Callable[[], float]:
-    """A step of training on the data of all processes, split over the mesh if there is one."""
+def make_step(mesh: svod_mpi.Mesh | None, n_rows: int) -> Callable[[], float]:
+    """A step of training on rows that are split over the mesh if there is one."""
     model = nn.Sequential(
         *(layer for _ in range(4) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())),
         nn.Linear(WIDTH, 10),
     )
-    x, y = map(Tensor, make_data(n_processes))
+    x, y = map(Tensor, make_data(n_rows))
     if mesh is not None:
         model.shard(mesh)
         x, y = (value.shard(mesh, {"data": 0}).realize() for value in (x, y))
@@ -91,20 +92,23 @@ def make_step(mesh: svod_mpi.Mesh | None, n_processes: int) -> Callable[[], floa
 
 
 def train(mesh: svod_mpi.Mesh) -> None:
-    show("step", "svod us", "peer us", "ratio")
-    ours = measure(make_step(mesh, N))
-    peers = {"threads": train_alone(), "torch DDP": train_with_torch(*make_data(N))}
-    for name, theirs in peers.items():
-        if theirs is not None:
-            show(name, f"{ours * 1e6:.0f}", f"{theirs * 1e6:.0f}", f"{theirs / ours:.2f}")
+    show("peer", "batch", "svod us", "peer us", "ratio")
+    ours = [measure(make_step(mesh, batch * N)) for batch in BATCHES]
+    # torch last: the threads that it starts would take time from the others.
+    for name, find in {"threads": train_alone, "torch DDP": train_with_torch}.items():
+        for batch, own in zip(BATCHES, ours, strict=True):
+            theirs = find(batch * N)
+            if theirs is not None:
+                ratio = f"{theirs / own:.2f}"
+                show(name, batch, f"{own * 1e6:.0f}", f"{theirs * 1e6:.0f}", ratio)
 
 
-def train_alone() -> float:
+def train_alone(n_rows: int) -> float:
     """Seconds of a step of one process with as many threads as there are processes here."""
     seconds = 0.0
     if RANK == 0:
         own = {n: v for n, v in os.environ.items() if not n.startswith(("PMI", "OMPI", "PMIX"))}
-        command = [sys.executable, __file__, "alone", str(N)]
+        command = [sys.executable, __file__, "alone", str(n_rows)]
         environment = {**own, "SVOD_THREADS": str(N)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         seconds = float(done.stdout)
@@ -115,21 +119,21 @@ def train_alone() -> float:
     return COMM.bcast(seconds)
 
 
-def train_with_torch(inputs: np.ndarray, targets: np.ndarray) -> float | None:
+def train_with_torch(n_rows: int) -> float | None:
     try:
         import torch
     except ImportError:
         return None
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", rank=RANK, world_size=N)
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group("gloo", rank=RANK, world_size=N)
     layers = [f for _ in range(4) for f in (torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU())]
     model = torch.nn.parallel.DistributedDataParallel(
         torch.nn.Sequential(*layers, torch.nn.Linear(WIDTH, 10))
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
-    rows = slice(RANK * BATCH, (RANK + 1) * BATCH)
-    x, y = torch.from_numpy(inputs[rows]), torch.from_numpy(targets[rows])
+    x, y = (torch.from_numpy(np.split(array, N)[RANK]) for array in make_data(n_rows))
 
     def step() -> float:
         optimizer.zero_grad()
@@ -140,9 +144,7 @@ def train_with_torch(inputs: np.ndarray, targets: np.ndarray) -> float | None:
 
     for _ in range(3):
         step()
-    best = measure(step)
-    torch.distributed.destroy_process_group()
-    return best
+    return measure(step)
 
 
 if __name__ == "__main__":

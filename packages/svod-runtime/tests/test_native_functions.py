@@ -63,13 +63,14 @@ def add(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     out[:] = x + y
 
 
-def register_add(plans: Plans, *, is_split: bool = True) -> None:
+def register_add(plans: Plans, *, is_split: bool = True, has_blocking: bool = False) -> None:
     """Register `out = x + 1` as the custom function `add`; further arrays only order it."""
     wait: BoundProgram = Part("wait", plans.log, end)
     start: BoundProgram = Part("start", plans.log, begin) if is_split else wait
+    blocking: BoundProgram | None = Part("blocking", plans.log, end) if has_blocking else None
 
     def find(operands: Sequence[UOp]) -> NativeCall:
-        return NativeCall(start, wait if is_split else None, n_inputs=1)
+        return NativeCall(start, wait if is_split else None, n_inputs=1, blocking=blocking)
 
     register_custom_function("add", fail)
     register_native_function("add", find)
@@ -96,6 +97,21 @@ def test_a_call_starts_early_and_waits_late(plans: Plans) -> None:
     # The second call reads the first result in name only: it orders the two.
     assert plans.names() == ["start", "start", "beside", "wait", "needs_first", "wait"]
     assert plan.output_buffers[1].as_numpy().tolist() == [2.0] * SIZE
+
+
+def test_a_call_with_nothing_beside_it_blocks(plans: Plans) -> None:
+    register_add(plans, has_blocking=True)
+    x = plans.buffer(SIZE, 1)
+    first, second, beside, out = (plans.intermediate(SIZE) for _ in range(4))
+    plans.op(call(501, first, x))
+    plans.op(plans.kernel(plans.add_one, [beside], [x], name="beside"))
+    plans.op(call(502, second, first))
+    plans.op(plans.kernel(add, [out], [second, beside], name="last"))
+    plan = plans.plan("arena", out)
+    plan.execute()
+    # Its wait is kept: it has nothing to do.
+    assert plans.names() == ["start", "beside", "wait", "blocking", "wait", "last"]
+    assert plan.output_buffer.as_numpy().tolist() == [5.0] * SIZE
 
 
 def test_a_kernel_that_a_start_needs_comes_first(plans: Plans) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from svod_device import ReadOnlyError
 from svod_ir import Op, ShapeError
-from svod_tensor import Tensor, Variable
+from svod_tensor import Tensor, Variable, linalg
 from svod_tensor.engine import memory_nodes, versions
 from svod_tensor.engine.caches import SCHEDULES
 from svod_tensor.errors import AssignmentDtypeError
@@ -509,3 +509,13 @@ def test_a_constant_that_replaces_a_tensor_is_on_its_device(is_realized):
     assert x.device == "CPU:1"
     assert (x + 1).realize().device == "CPU:1"
     assert x.tolist() == [5.0, 5.0]
+
+
+def test_the_result_of_a_host_function_is_not_copied_before_it_is_subtracted() -> None:
+    w = Tensor.eye(5).realize()
+    w -= linalg.inv(w @ w.T + Tensor.eye(5)) * 0.5
+    plan = w.prepare()
+    # The matrix that is inverted, and the difference.
+    assert len(plan.kernels()) == 2
+    plan.execute()
+    np.testing.assert_allclose(w.numpy(), 0.75 * np.eye(5))

@@ -143,20 +143,32 @@ class _Parts:
 def _start(
     function: str, call: _Call, arguments: Sequence[int | BufferAt], kept: object
 ) -> NativeCall:
-    """The call of a nonblocking function, which also takes a communicator and a request."""
+    """The call of a nonblocking function, which also takes a communicator and a request.
+
+    Its blocking form takes all but the request, and costs a microsecond or two less.
+    """
     state = np.zeros(8 + _STATUS_BYTES, np.uint8)
     request = state.ctypes.data
-    arguments = [*arguments, _handle(call.group.communicator), request]
-    start = _Start(call.name, _get_address(function), arguments, kept=(state, kept))
-    start.communicator = call.group.communicator
+    state[:8].view(np.uint64)[0] = _handle(MPI.REQUEST_NULL)  # so that a wait returns at once
+    arguments = [*arguments, _handle(call.group.communicator)]
+    start = _Start(call.name, _get_address(function), [*arguments, request], kept=(state, kept))
+    blocking = _Start(call.name, _get_address(_get_blocking(function)), arguments, kept=kept)
+    start.communicator = blocking.communicator = call.group.communicator
     wait = CFunction(
         f"{call.name}.wait", _get_address("MPI_Wait"), [request, request + 8], kept=state
     )
-    return NativeCall(start, wait, n_inputs=1, launcher=get_device("CPU").launcher)
+    return NativeCall(
+        start, wait, n_inputs=1, launcher=get_device("CPU").launcher, blocking=blocking
+    )
+
+
+def _get_blocking(function: str) -> str:
+    prefix, name = function.split("_I")
+    return f"{prefix}_{name.capitalize()}"
 
 
 class _Start(CFunction):
-    """The start of a collective, which tells waiting for others apart where waits are recorded."""
+    """The start of a collective, or its blocking form, which tells waiting for others apart where waits are recorded."""
 
     __slots__ = ("communicator",)
     communicator: MPI.Intracomm
@@ -173,7 +185,7 @@ class _Start(CFunction):
         )
 
 
-def _handle(value: MPI.Intracomm | MPI.Datatype | MPI.Op) -> int:
+def _handle(value: MPI.Intracomm | MPI.Datatype | MPI.Op | MPI.Request) -> int:
     """The handle of MPI, an integer or an address."""
     # The only way that mpi4py documents for passing handles to C.
     return MPI._handleof(value)  # pyright: ignore[reportPrivateUsage]

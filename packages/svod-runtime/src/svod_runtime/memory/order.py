@@ -18,8 +18,8 @@ Units become the levels of the plan: each op depends on one op of the previous u
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
+from itertools import count, pairwise
 from typing import Final
 
 from svod_device import Buffer
@@ -29,12 +29,12 @@ from svod_runtime.kernels.grouping import find_load, group_loads
 from svod_runtime.memory.live_ranges import LiveRange
 from svod_runtime.memory.packing import Block, get_peak_bytes
 from svod_runtime.ops.dependencies import list_waits, make_levels
-from svod_runtime.ops.prepared import Phase, PreparedOp, get_phase
+from svod_runtime.ops.prepared import Phase, PreparedKernel, PreparedOp, get_phase
 
 __all__ = ["declare_units", "order_in_units"]
 
 _PHASES: Final[Mapping[Phase | None, int]] = {"start": -1, None: 0, "wait": 1}
-"""What comes first, of the ops that are ready."""
+"""Rank of the ops that are ready: the least comes first."""
 
 
 def order_in_units(
@@ -93,7 +93,8 @@ def _delay_waits(graph: _Graph, phases: Sequence[int], order: Sequence[int]) -> 
 def declare_units(
     ops: Sequence[PreparedOp], predecessors: Sequence[set[int]], units: Sequence[Sequence[int]]
 ) -> tuple[list[PreparedOp], list[set[int]]]:
-    """Reorder the ops by unit, and make each op depend on an op of the previous unit.
+    """Reorder the ops by unit, and make each op depend on an op of the previous unit. A start
+    that is waited for at once is replaced by its blocking form.
 
     Returns:
         Reordered ops, and the predecessors of each.
@@ -105,7 +106,20 @@ def declare_units(
         declared.extend({moved[p] for p in predecessors[old]} | before for old in unit)
         # One op is enough: it puts the next unit on a later level than the whole unit.
         before = {moved[unit[0]]}
-    return [ops[old] for old in moved], declared
+    ordered = [ops[old] for old in moved]
+    for (*_, old), following in pairwise(units):
+        op = ops[old]
+        if isinstance(op, PreparedKernel) and op.blocking and _waits_for(ops, following, op):
+            ordered[moved[old]] = replace(op.blocking, buffer_indices=op.buffer_indices)
+    return ordered, declared
+
+
+def _waits_for(ops: Sequence[PreparedOp], unit: Sequence[int], start: PreparedKernel) -> bool:
+    """Whether a unit does nothing but wait for the work of a start."""
+    return all(
+        get_phase(op) == "wait" and op.dependencies == (start.id,)
+        for op in map(ops.__getitem__, unit)
+    )
 
 
 def _split_levels(

@@ -5,6 +5,7 @@
 A function may be split in two: `start` begins work that goes on beside the plan, such as a message
 to another process, and `wait` ends it. A plan starts as early and waits as late as it can: no op
 touches the memory of the two in between, since both count as writing `out` and reading `x`.
+Where nothing else can run in between, `blocking` replaces the start.
 """
 
 from __future__ import annotations
@@ -114,6 +115,10 @@ def _make_kernels(
             phase=phase,
         )
 
-    yield make(call.start, op.id, op.dependencies, None if call.wait is None else "start")
-    if call.wait is not None:
-        yield make(call.wait, next(new_ids), (op.id,), "wait")
+    if call.wait is None:
+        yield make(call.start, op.id, op.dependencies, None)
+        return
+    start = make(call.start, op.id, op.dependencies, "start")
+    blocking = None if call.blocking is None else make(call.blocking, op.id, op.dependencies, None)
+    yield replace(start, blocking=blocking)
+    yield make(call.wait, next(new_ids), (op.id,), "wait")

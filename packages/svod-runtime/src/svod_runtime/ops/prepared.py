@@ -76,6 +76,7 @@ class PreparedKernel:
         is_partial: whether it stores under a condition, so that its outputs may keep old data.
         phase: whether it starts work that goes on beside the plan, and runs early, or waits for such
             work, and runs late.
+        blocking: replaces a start that is waited for at once.
     """
 
     id: int
@@ -88,6 +89,7 @@ class PreparedKernel:
     dependencies: tuple[int, ...] = ()
     is_partial: bool = False
     phase: Phase | None = None
+    blocking: PreparedKernel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class PreparedBufferView:
         >>> from svod_device import Buffer, get_allocator
         >>> from svod_dtype import float32
         >>> from svod_runtime import ExecutionPlanBuilder, PreparedBufferView
-        >>> whole = Buffer(get_allocator("CPU"), float32, 4)
+        >>> blocking = Buffer(get_allocator("CPU"), float32, 4)
         >>> builder = ExecutionPlanBuilder("CPU")
         >>> base, part = builder.add_buffer(1, whole), builder.add_buffer(2, whole.view(8, 8))
         >>> _ = builder.add_op(PreparedBufferView(id=0, buffer_indices=(part, base), byte_offset=8, byte_size=8))

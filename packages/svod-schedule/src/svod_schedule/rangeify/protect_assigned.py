@@ -36,7 +36,7 @@ from svod_schedule.rangeify.analysis.row_writes import find_row_write
 
 __all__ = ["assigned_memory", "protect_assigned"]
 
-_STORED = frozenset({Op.CONTIGUOUS, Op.COPY, Op.RESULT})
+_STORED = frozenset({Op.CONTIGUOUS, Op.COPY, Op.CUSTOM_FUNCTION, Op.RESULT})
 """Ops with memory of their own: no copy is needed to keep their values."""
 
 _ALIASES = MOVEMENT | {Op.ASSIGN, Op.AFTER}
