@@ -52,7 +52,7 @@ class Claims:
             return True
         try:
             fcntl.lockf(
-                self._open(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _find_position(key), os.SEEK_SET
+                self._open(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _get_position(key), os.SEEK_SET
             )
         except (BlockingIOError, PermissionError):  # POSIX allows both for a lock that is held
             return False
@@ -64,7 +64,7 @@ class Claims:
         """Release the claim of this process to a key."""
         if fcntl is not None and self._descriptor is not None:
             with contextlib.suppress(OSError):
-                fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, _find_position(key), os.SEEK_SET)
+                fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, _get_position(key), os.SEEK_SET)
 
     def wait(self, key: str) -> None:
         """Wait until no other process has a claim to a key, or for 20 s."""
@@ -82,5 +82,5 @@ class Claims:
             return self._descriptor
 
 
-def _find_position(key: str) -> int:
+def _get_position(key: str) -> int:
     return int(key[:_DIGITS], 1 << _BITS_PER_DIGIT)

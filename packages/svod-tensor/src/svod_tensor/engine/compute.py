@@ -165,13 +165,13 @@ def make_kernels(
     tasks = make_tasks(schedule, config)
     if is_observed():
         return _compile(tasks, see)
-    kernels = _find_kernels(tasks)
+    kernels = _get_known(tasks)
     with KernelClaims() as claims:
         kernels |= _compile(_omit(tasks, kernels), may_compile=claims.claim)
     others = _omit(tasks, kernels)
     for task in others.values():
         wait_for_kernel(task.key, task.device)
-    kernels |= _find_kernels(others)
+    kernels |= _get_known(others)
     # Unless a process died or was too slow, nothing is left.
     return kernels | _compile(_omit(tasks, kernels))
 
@@ -182,7 +182,7 @@ def _omit(
     return {target: task for target, task in tasks.items() if target not in kernels}
 
 
-def _find_kernels(tasks: Mapping[KernelTarget, KernelTask]) -> dict[KernelTarget, CachedKernel]:
+def _get_known(tasks: Mapping[KernelTarget, KernelTask]) -> dict[KernelTarget, CachedKernel]:
     known = {target: find_kernel(task) for target, task in tasks.items()}
     return {target: kernel for target, kernel in known.items() if kernel is not None}
 
