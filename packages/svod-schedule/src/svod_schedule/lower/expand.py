@@ -118,16 +118,20 @@ def _is_column(axis: UOp) -> bool:
 
 
 def _get_loops(order: Sequence[UOp]) -> dict[UOp, frozenset[UOp]]:
-    """Map each access that depends on the loops of a reduction to all loops that execute it,
-    including the loops that enclose the reduction.
+    """Map each access that depends on the loops of a reduction, or is stored to, to all loops that
+    execute it: also those that its own position does not depend on.
     """
     loops: dict[UOp, frozenset[UOp]] = {}
-    for reduce in order:
-        if reduce.op is Op.REDUCE:
-            own = frozenset(reduce.loops)
-            for node in reduce.source.iter_ops(Op.INDEX):
+    for outer in order:
+        if outer.op is Op.REDUCE:
+            own = frozenset(outer.loops)
+            for node in outer.source.iter_ops(Op.INDEX):
                 if node.ranges & own:
-                    loops[node] = loops.get(node, node.ranges) | reduce.source.ranges
+                    loops[node] = loops.get(node, node.ranges) | outer.source.ranges
+        elif outer.op is Op.STORE:
+            # Memory of a kernel's own is filled again by each iteration of the loops around it.
+            location = outer.location
+            loops[location] = loops.get(location, location.ranges) | outer.ranges
     return loops
 
 
