@@ -217,6 +217,21 @@ def test_the_operand_with_more_rows_to_serve_is_packed(make_kernel: MakeKernel) 
     assert (packed(128), packed(2048)) == (1, 2)
 
 
+def test_a_transposed_weight_is_packed_in_whole_vectors(make_kernel: MakeKernel) -> None:
+    product = matmul(tensor(1, 128, 512), make_permute(tensor(2, 512, 512), (1, 0)))
+    target = replace(AVX512, cores=1)
+    kernel = make_kernel(product)
+    assert opts_of(choose(kernel, target), OptOp.PACK)
+    nodes = lower(kernel, target)
+    # Read as vectors along the rows of the weight, transposed in registers, stored as vectors.
+    assert widths(nodes, Op.LOAD, 2) == {8}
+    stored = [n.location for n in nodes if n.op is Op.STORE]
+    assert min(location.dtype.lanes for location in stored) == 8
+    assert all(
+        location.position.dtype.lanes == 1 for location in stored
+    )  # the first of adjacent ones
+
+
 @pytest.mark.parametrize("n_rows", [2, 8, 16, 24, 48, 64])
 def test_few_rows_take_lanes_along_a_long_reduction_and_copy_nothing(
     make_kernel: MakeKernel, n_rows: int
