@@ -3,7 +3,7 @@ wait for its result.
 
 A claim is a lock of the operating system on one byte of an open file, at a position that the key
 determines: it leaves nothing behind in the directory, and it ends with the process that holds it,
-even if that is killed.  A child process does not inherit the claims of its parent.
+even if that is killed. A child process does not inherit the claims of its parent.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import os
 import threading
 import time
+from errno import EACCES, EAGAIN
 from typing import Final
 
 try:
@@ -34,7 +35,7 @@ class Claims:
     """Claims by the file at `path`, which is created at the first claim.
 
     Two keys may have the same position, with a probability of 2**-60: their claims exclude each
-    other, which costs time at most.  Threads of one process share its claims.
+    other, which costs time at most. Threads of one process share its claims.
     """
 
     def __init__(self, path: str) -> None:
@@ -51,13 +52,14 @@ class Claims:
         if fcntl is None:
             return True
         try:
-            fcntl.lockf(
-                self._open(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _get_position(key), os.SEEK_SET
-            )
-        except (BlockingIOError, PermissionError):  # POSIX allows both for a lock that is held
-            return False
+            file = self._open()
         except OSError:
             return True
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _get_position(key), os.SEEK_SET)
+        except OSError as error:
+            # POSIX allows both for a lock that another process holds.
+            return error.errno not in (EAGAIN, EACCES)
         return True
 
     def release(self, key: str) -> None:
@@ -66,14 +68,15 @@ class Claims:
             with contextlib.suppress(OSError):
                 fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, _get_position(key), os.SEEK_SET)
 
-    def wait(self, key: str) -> None:
-        """Wait until no other process has a claim to a key, or for 20 s."""
+    def wait(self, key: str) -> bool:
+        """Wait until no other process has a claim to a key; False if that takes 20 s."""
         end = time.monotonic() + _MAX_WAIT_SECONDS
         while not self.claim(key):
             if time.monotonic() >= end:
-                return
+                return False
             time.sleep(_SECONDS_BETWEEN_CHECKS)
         self.release(key)
+        return True
 
     def _open(self) -> int:
         with self._lock:

@@ -34,8 +34,8 @@ Example:
     >>> if store.claim(key):
     ...     store.put(key, b"slow")
     ...     store.release(key)
-    ... else:
-    ...     store.wait(key)
+    >>> store.wait(key)
+    True
     >>> store.get(key)
     b'slow'
     >>> store.remove(key)
@@ -183,10 +183,9 @@ class DiskStore:
             return False
         return True
 
-    def wait(self, key: str) -> None:
-        """Wait while another process is making an entry, for 20 s at most."""
-        if self._prepare() and self._is_writable:
-            self._claims.wait(key)
+    def wait(self, key: str) -> bool:
+        """Wait while another process is making an entry; False if it takes more than 20 s."""
+        return not (self._prepare() and self._is_writable) or self._claims.wait(key)
 
     def release(self, key: str) -> None:
         """Release a claim of this process, for all its threads."""

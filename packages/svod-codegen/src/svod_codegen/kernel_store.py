@@ -19,11 +19,12 @@ Example:
     >>> from svod_ir import Target
     >>> key = ["hash of a graph", describe_target(Target.generic(cores=1)), fingerprint_code()]
     >>> store = KernelStore(DiskStore(Path(tempfile.mkdtemp()) / "svod", kind="kernels", max_bytes=1 << 20))
-    >>> store.claim(key)  # otherwise another process compiles it, for which `wait` waits
+    >>> store.claim(key)  # otherwise another process compiles it
     True
-    >>> store.wait(key)
     >>> store.add(key, spec, compiled)
     >>> store.release(key)
+    >>> store.wait(key)  # until the process that compiles it is done
+    True
     >>> store.find(key).compiled.binary, store.find(["hash of another graph", *key[1:]])
     (b'machine code', None)
     >>> isinstance(get_kernel_store(), KernelStore)
@@ -107,9 +108,9 @@ class KernelStore:
         """
         return self.store.claim(make_key(*key))
 
-    def wait(self, key: Sequence[str]) -> None:
-        """Wait while another process compiles a kernel, for 20 s at most."""
-        self.store.wait(make_key(*key))
+    def wait(self, key: Sequence[str]) -> bool:
+        """Wait while another process compiles a kernel; False if it takes more than 20 s."""
+        return self.store.wait(make_key(*key))
 
     def release(self, key: Sequence[str]) -> None:
         """Release a claim."""

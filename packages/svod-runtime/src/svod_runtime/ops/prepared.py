@@ -112,7 +112,7 @@ class PreparedBufferView:
         >>> from svod_device import Buffer, get_allocator
         >>> from svod_dtype import float32
         >>> from svod_runtime import ExecutionPlanBuilder, PreparedBufferView
-        >>> blocking = Buffer(get_allocator("CPU"), float32, 4)
+        >>> whole = Buffer(get_allocator("CPU"), float32, 4)
         >>> builder = ExecutionPlanBuilder("CPU")
         >>> base, part = builder.add_buffer(1, whole), builder.add_buffer(2, whole.view(8, 8))
         >>> _ = builder.add_op(PreparedBufferView(id=0, buffer_indices=(part, base), byte_offset=8, byte_size=8))

@@ -169,10 +169,10 @@ def make_kernels(
     with KernelClaims() as claims:
         kernels |= _compile(_omit(tasks, kernels), may_compile=claims.claim)
     others = _omit(tasks, kernels)
-    for task in others.values():
-        wait_for_kernel(task.key, task.device)
+    # A process that is late once, perhaps stopped by a debugger, is not waited for again.
+    all(wait_for_kernel(task.key, task.device) for task in others.values())
     kernels |= _get_known(others)
-    # Unless a process died or was too slow, nothing is left.
+    # Unless a process died or was late, nothing is left.
     return kernels | _compile(_omit(tasks, kernels))
 
 

@@ -46,9 +46,9 @@ def claim_kernel(key: KernelKey, device: Device) -> bool:
     return get_kernel_store().claim(_make_parts(key, device))
 
 
-def wait_for_kernel(key: KernelKey, device: Device) -> None:
-    """Wait while another process compiles a kernel, for 20 s at most."""
-    get_kernel_store().wait(_make_parts(key, device))
+def wait_for_kernel(key: KernelKey, device: Device) -> bool:
+    """Wait while another process compiles a kernel; False if it takes more than 20 s."""
+    return get_kernel_store().wait(_make_parts(key, device))
 
 
 def release_kernel(key: KernelKey, device: Device) -> None:
