@@ -110,6 +110,7 @@ def test_claims_leave_the_entries_and_counts_alone(store: DiskStore):
     assert [content for _, content in store.iter_entries()] == [b"content"]
     assert store.counts().entries == 1
     store.clear()
+    assert not any(path.is_file() for path in store.directory.rglob("*"))
     assert store.claim(KEY)
 
 

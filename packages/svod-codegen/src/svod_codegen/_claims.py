@@ -78,6 +78,17 @@ class Claims:
         self.release(key)
         return True
 
+    def remove(self) -> None:
+        """Remove the file and give back all claims. Those of other processes to this file no longer
+        exclude later ones, which create it again.
+        """
+        with self._lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+
     def _open(self) -> int:
         with self._lock:
             if self._descriptor is None:

@@ -233,6 +233,8 @@ class DiskStore:
         if disk:
             for file in self._iter_files():
                 _remove(file.path)
+            if self._is_usable is not False:
+                self._claims.remove()
 
     def _path(self, key: str) -> str:
         return f"{self.directory}/{key[:2]}/{key}{_SUFFIX}"
