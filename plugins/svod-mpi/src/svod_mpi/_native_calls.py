@@ -94,7 +94,7 @@ def _make_reduce(name: str) -> Callable[[_Call], NativeCall]:
         kind = get_type(call.output.dtype.numpy)
         operation = get_operation(name, call.output.dtype.numpy)
         handles = [call.output.n_elements, _handle(kind), _handle(operation)]
-        return _start("MPI_Iallreduce", call, [BufferAt(1), BufferAt(0), *handles], operation)
+        return _start("Allreduce", call, [BufferAt(1), BufferAt(0), *handles], operation)
 
     return reduce
 
@@ -106,7 +106,7 @@ def _make_scatter(name: str) -> Callable[[_Call], NativeCall]:
         counts = np.array(list_counts(call.numbers, call.n_sent), np.int32)
         handles = [_handle(get_type(dtype)), _handle(operation)]
         arguments = [BufferAt(1), BufferAt(0), counts.ctypes.data, *handles]
-        return _start("MPI_Ireduce_scatter", call, arguments, (counts, operation))
+        return _start("Reduce_scatter", call, arguments, (counts, operation))
 
     return scatter
 
@@ -116,7 +116,7 @@ def _gather(call: _Call) -> NativeCall:
     kind = _handle(get_type(call.output.dtype.numpy))
     own = int(received.counts[call.group.communicator.Get_rank()])
     arguments = [BufferAt(1), own, kind, BufferAt(0), *received.addresses, kind]
-    return _start("MPI_Iallgatherv", call, arguments, received)
+    return _start("Allgatherv", call, arguments, received)
 
 
 def _exchange(call: _Call) -> NativeCall:
@@ -125,7 +125,7 @@ def _exchange(call: _Call) -> NativeCall:
     sent = _Parts(call.numbers[size:], call.n_sent)
     kind = _handle(get_type(call.output.dtype.numpy))
     arguments = [BufferAt(1), *sent.addresses, kind, BufferAt(0), *received.addresses, kind]
-    return _start("MPI_Ialltoallv", call, arguments, (sent, received))
+    return _start("Alltoallv", call, arguments, (sent, received))
 
 
 class _Parts:
@@ -140,19 +140,18 @@ class _Parts:
         return self.counts.ctypes.data, self.begins.ctypes.data
 
 
-def _start(
-    function: str, call: _Call, arguments: Sequence[int | BufferAt], kept: object
-) -> NativeCall:
-    """The call of a nonblocking function, which also takes a communicator and a request.
+def _start(name: str, call: _Call, arguments: Sequence[int | BufferAt], kept: object) -> NativeCall:
+    """The call of a function of MPI, which also takes a communicator.
 
-    Its blocking form takes all but the request, and costs a microsecond or two less.
+    Its nonblocking form takes a request too, and costs a microsecond or two more.
     """
     state = np.zeros(8 + _STATUS_BYTES, np.uint8)
     request = state.ctypes.data
     state[:8].view(np.uint64)[0] = _handle(MPI.REQUEST_NULL)  # so that a wait returns at once
     arguments = [*arguments, _handle(call.group.communicator)]
-    start = _Start(call.name, _get_address(function), [*arguments, request], kept=(state, kept))
-    blocking = _Start(call.name, _get_address(_get_blocking(function)), arguments, kept=kept)
+    nonblocking = _get_address(f"MPI_I{name.lower()}")
+    start = _Collective(call.name, nonblocking, [*arguments, request], kept=(state, kept))
+    blocking = _Collective(call.name, _get_address(f"MPI_{name}"), arguments, kept=kept)
     start.communicator = blocking.communicator = call.group.communicator
     wait = CFunction(
         f"{call.name}.wait", _get_address("MPI_Wait"), [request, request + 8], kept=state
@@ -162,13 +161,10 @@ def _start(
     )
 
 
-def _get_blocking(function: str) -> str:
-    prefix, name = function.split("_I")
-    return f"{prefix}_{name.capitalize()}"
-
-
-class _Start(CFunction):
-    """The start of a collective, or its blocking form, which tells waiting for others apart where waits are recorded."""
+class _Collective(CFunction):
+    """The start of a collective, or its blocking form. Where waits are recorded, it waits for the
+    other processes first.
+    """
 
     __slots__ = ("communicator",)
     communicator: MPI.Intracomm

@@ -37,7 +37,9 @@ class BoundProgram(Program, Protocol):
     """Program with the values of its only variables, such as the address of its arguments."""
 
     @property
-    def values(self) -> Sequence[int]: ...
+    def values(self) -> Sequence[int]:
+        """The values of each launch."""
+        ...
 
 
 class NativeCall(NamedTuple):

@@ -53,10 +53,12 @@ class CachedKernel:
 
     @property
     def name(self) -> str:
+        """Name of the kernel."""
         return self.spec.name
 
     @property
     def source(self) -> str:
+        """Source code of the kernel."""
         return self.spec.source
 
 

@@ -90,7 +90,7 @@ def shard_values(sink: UOp) -> UOp:
 _SHARDED: Final = frozenset({Op.MULTI, Op.MSELECT, Op.RESHARD})
 
 _LONG: Final = frozenset({Op.REDUCE_AXIS, Op.LOOP, Op.SWITCH})
-"""What takes time; elementwise operations become part of it."""
+"""Ops that take time; elementwise operations become part of them."""
 
 
 def _sort_by_depth(sink: UOp) -> Sequence[UOp]:

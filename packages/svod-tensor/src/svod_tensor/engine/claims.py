@@ -32,14 +32,10 @@ class KernelClaims:
 
     def claim(self, task: KernelTask) -> bool:
         """Claim a kernel, to compile it; False if another process does, or has done so."""
-        if not _is_stored(task):
+        # A process whose passes an observer must see compiles all that it needs.
+        if not task.is_stored or IROptions.from_env().needs_passes:
             return True
         if not claim_kernel(task.key, task.device):
             return False
         self._claimed.append(task)
         return True
-
-
-def _is_stored(task: KernelTask) -> bool:
-    # As in `find_kernel` and `keep_kernel`.
-    return task.config.passes is None and not IROptions.from_env().needs_passes

@@ -169,8 +169,9 @@ def make_kernels(
     with KernelClaims() as claims:
         kernels |= _compile(_omit(tasks, kernels), may_compile=claims.claim)
     others = _omit(tasks, kernels)
-    # A process that is late once, perhaps stopped by a debugger, is not waited for again.
-    all(wait_for_kernel(task.key, task.device) for task in others.values())
+    for task in others.values():
+        if not wait_for_kernel(task.key, task.device):
+            break  # a process that is late, perhaps stopped by a debugger, is not waited for again
     kernels |= _get_known(others)
     # Unless a process died or was late, nothing is left.
     return kernels | _compile(_omit(tasks, kernels))

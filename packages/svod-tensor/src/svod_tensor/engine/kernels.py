@@ -107,6 +107,11 @@ class KernelTask:
         )
 
     @property
+    def is_stored(self) -> bool:
+        """Whether other processes may use the program: custom passes are code without a key."""
+        return self.config.passes is None
+
+    @property
     def context(self) -> Context:
         """Context of the passes."""
         return make_context(self.device, self.config)
@@ -241,8 +246,7 @@ def find_kernel(task: KernelTask) -> CachedKernel | None:
     """The program of a kernel that this process or, on disk, an earlier one compiled."""
     key, device = task.key, task.device
     kernel = KERNELS.find(key)
-    # Custom passes are code without a key, so their kernels are not stored on disk.
-    if kernel is not None or task.config.passes is not None:
+    if kernel is not None or not task.is_stored:
         return kernel
     stored = find_stored_kernel(key, device, IROptions.from_env())
     if stored is None:
@@ -266,6 +270,6 @@ def keep_kernel(task: KernelTask, loaded: CachedKernel, compiled: CompiledSpec) 
         source_bytes=len(source.source),
         **lines,
     )
-    if task.config.passes is None:
+    if task.is_stored:
         store_kernel(task.key, task.device, source, compiled)
     return KERNELS.add(task.key, loaded)
