@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Literal
 
 import mpmath
 import numpy as np
@@ -97,10 +97,16 @@ UNARY_FUNCTIONS: Final = {
 }
 
 
-def evaluate(root: UOp, inputs: Mapping[UOp, Array], *, has_fma: bool) -> Array:
+def evaluate(
+    root: UOp,
+    inputs: Mapping[UOp, Array],
+    *,
+    has_fma: bool,
+    underflow: Literal["ignore", "raise"] = "ignore",
+) -> Array:
     """The value of `root` at every element of the inputs."""
     values: dict[UOp, Array] = dict(inputs)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore", under=underflow):
         for node in root.toposort():
             if node not in values:
                 values[node] = apply(node, [values[s] for s in node.src], has_fma=has_fma)
@@ -253,6 +259,23 @@ def test_float64_is_within_two_ulp_of_the_true_value(op: Op, has_fma: bool) -> N
     points = np.clip(points, -1.0e4, 1.0e4) if op in EXPONENTIAL else points
     got = evaluate(build(op, x, has_fma=has_fma), {x: points}, has_fma=has_fma)
     assert worst_error(got, *true_values64(TRUE_FLOAT64[op], points), float64) <= 2.0
+
+
+@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize("op", [Op.EXP, Op.EXP2])
+def test_masked_scores_cause_no_underflow(op: Op, dtype: DType) -> None:
+    x = UOp.variable("x", 0, 1, dtype)
+    points = np.array([-math.inf, np.finfo(dtype.numpy).min, -1.0e9, -1.0e4], dtype.numpy)
+    got = evaluate(TRANSCENDENTAL[op](x), {x: points}, has_fma=False, underflow="raise")
+    assert got.tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("dtype", [float32, float64])
+def test_powers_of_zero_cause_no_underflow(dtype: DType) -> None:
+    x, y = UOp.variable("x", 0, 1, dtype), UOp.variable("y", 0, 1, dtype)
+    inputs = {x: np.zeros(2, dtype.numpy), y: np.array([2.5, 1.0e9], dtype.numpy)}
+    got = evaluate(build(Op.POW, x, y, has_fma=False), inputs, has_fma=False, underflow="raise")
+    assert got.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("has_fma", [True, False])
