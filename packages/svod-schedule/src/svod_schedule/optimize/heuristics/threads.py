@@ -27,12 +27,14 @@ def take_threads(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]
         return
     # Loops that split evenly come first; the sort is stable, so outer ones precede inner ones.
     loops = [r for r in scheduler.axes if r.arg.kind is AxisType.LOOP and int(r.stop.vmin) >= n]
+    # A kernel that reads its own output cannot be split with an overlap, but after its loop is padded.
     yield (
         Proposal(
             f"{n} threads along {facts.name(r)}, for {facts.work} steps",
-            (Move(OptOp.THREAD, r, n),),
+            (*padding, Move(OptOp.THREAD, r, n)),
         )
         for r in sorted(loops, key=lambda r: not _splits_well(r, n))
+        for padding in ((), (Move(OptOp.PADTO, r, n),))
     )
 
 
