@@ -37,10 +37,11 @@ def kinds(kernel: UOp, target: Target, *, can_pad: bool = False) -> set[OptOp]:
 
 
 def test_actions_follow_the_features_of_the_target(product: UOp) -> None:
-    on_cpu = {OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.SWAP, OptOp.THREAD, OptOp.PACK}
+    tiles = {OptOp.UPCAST, OptOp.OVERLAP, OptOp.ALIGN}
+    on_cpu = {*tiles, OptOp.UNROLL, OptOp.SWAP, OptOp.THREAD, OptOp.PACK}
     assert kinds(product, CPU) == on_cpu
     assert kinds(product, replace(CPU, cores=1)) == on_cpu - {OptOp.THREAD}
-    assert kinds(product, GPU) == on_cpu - {OptOp.THREAD} | {
+    assert kinds(product, GPU) == on_cpu - {OptOp.THREAD, OptOp.ALIGN} | {
         OptOp.LOCAL,
         OptOp.GROUP,
         OptOp.GROUPTOP,

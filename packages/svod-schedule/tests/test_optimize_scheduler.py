@@ -102,6 +102,18 @@ def make_update(size: int) -> UOp:
     return UOp.sink(location.store(other * 2).end(r), arg=KernelInfo())
 
 
+def make_shared_row(rows: int, columns: int) -> UOp:
+    """A kernel that writes the same row to each row of a matrix, and to a vector."""
+    row, column = UOp.range(rows, 0, AxisType.LOOP), UOp.range(columns, 1, AxisType.LOOP)
+    out, vector, x = (param(slot, 4096) for slot in (0, 1, 2))
+    value = x.index(column) * 2
+    return UOp.sink(
+        out.index(row * columns + column).store(value).end(row, column),
+        vector.index(column).store(value).end(column),
+        arg=KernelInfo(),
+    )
+
+
 def applied(sink: UOp, *opts: Opt, target: Target = CPU) -> Scheduler:
     scheduler = Scheduler(sink, target)
     for opt in opts:
@@ -162,6 +174,12 @@ EFFECTS: dict[str, tuple[UOp, tuple[Opt, ...], Target, list[tuple[str, object]]]
         (Opt(OptOp.OVERLAP, 1, 0),),
         CPU,
         [("LOOP", 6), ("UPCAST", 19)],
+    ),
+    "align adds a tile if the first one may begin before a row": (
+        make_copy(6, 23),
+        (Opt(OptOp.ALIGN, 1, 8),),
+        CPU,
+        [("LOOP", 6), ("LOOP", 4), ("UPCAST", 8)],
     ),
     "unroll splits off reduced elements": (
         make_sum(6, 16),
@@ -305,6 +323,29 @@ def test_the_last_overlapping_tile_ends_at_the_end() -> None:
     assert {p.vmax for p in positions} == {18}
 
 
+def test_aligned_tiles_write_every_row_at_multiples_of_a_vector() -> None:
+    n_rows, size, lanes = 6, 77, CPU.lanes(float32)
+    sink = applied(make_copy(n_rows, size), Opt(OptOp.ALIGN, 1, lanes)).sink
+    (store,) = sink.iter_ops(Op.STORE)
+    row, tile, lane = (next(r for r in store.ranges if r.arg[0] == i) for i in (0, 1, 2))
+    for i in range(n_rows):
+        starts = [
+            int(
+                store.location.position.substitute(
+                    {row: UOp.const(index, i), tile: UOp.const(index, j), lane: UOp.const(index, 0)}
+                ).vmin
+            )
+            for j in range(int(tile.vmax) + 1)
+        ]
+        assert {s for start in starts for s in range(start, start + lanes)} == set(
+            range(i * size, (i + 1) * size)
+        )
+        # The first and last tiles begin and end with the row.
+        inner = [s for s in starts if i * size < s < (i + 1) * size - lanes]
+        assert inner
+        assert all(s % lanes == 0 for s in inner)
+
+
 def test_padto_gates_every_access_along_the_axis_and_no_other() -> None:
     scheduler = applied(make_sum(6, 19), Opt(OptOp.PADTO, 1, 8))
     gates = {n.src[0].arg.slot: n.gate for n in scheduler.sink.iter_ops(Op.INDEX)}
@@ -444,6 +485,24 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         (Opt(OptOp.OVERLAP, 0, 8),),
         CPU,
         "the kernel reads what it writes",
+    ),
+    "align of rows that begin at a multiple": (
+        make_copy(6, 32),
+        (Opt(OptOp.ALIGN, 1, 8),),
+        CPU,
+        "all its results are stored at whole vectors, or none",
+    ),
+    "align of an axis along which nothing is stored": (
+        make_copy(6, 19),
+        (Opt(OptOp.ALIGN, 0, 4),),
+        CPU,
+        "all its results are stored at whole vectors, or none",
+    ),
+    "align where a row is used by other rows": (
+        make_shared_row(6, 19),
+        (Opt(OptOp.ALIGN, 0, 8),),
+        CPU,
+        "it is shared by loops over other rows",
     ),
     "unroll of more than there is": (
         make_sum(6, 5),
@@ -799,7 +858,15 @@ OPTS = st.one_of(
     st.builds(
         Opt,
         st.sampled_from(
-            (OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PADTO, OptOp.PACK, OptOp.SPLIT)
+            (
+                OptOp.UPCAST,
+                OptOp.OVERLAP,
+                OptOp.ALIGN,
+                OptOp.UNROLL,
+                OptOp.PADTO,
+                OptOp.PACK,
+                OptOp.SPLIT,
+            )
         ),
         st.integers(0, 4),
         _AMOUNTS,

@@ -436,6 +436,7 @@ class OptOp(Enum):
     TC = "TC"
     PADTO = "PADTO"
     OVERLAP = "OVERLAP"
+    ALIGN = "ALIGN"
     PACK = "PACK"
     SPLIT = "SPLIT"
     SWAP = "SWAP"

@@ -52,7 +52,8 @@ _Q: Final = (
     0.19038662025248335,
 )
 # fmt: on
-# Bounds of the exponents of results; at the lower ones the factor is 0, not a product that underflows. y is clamped so that its product with log2(1) = 0 is not NaN.
+# Bounds of the exponents of results; at the lower ones the factor is 0, so that no product underflows.
+# y is clamped so that its product with log2(1) = 0 is not NaN.
 _EXPONENTS: Final = {FLOAT32: (-1023.0, 130.0), FLOAT64: (-2046.0, 1030.0)}
 _LARGEST_Y: Final = {FLOAT32: (-1.0e30, 1.0e30), FLOAT64: (-1.0e200, 1.0e200)}
 

@@ -31,6 +31,12 @@ one for none."""
 VECTORS_OF_RESULTS = 4
 """Vectors of results per iteration, so that their latencies overlap: half 1.03, double 1.09."""
 
+SPLIT_VECTOR_BITS = 256
+"""Size of the narrowest vectors that are aligned to their size in memory."""
+
+ALIGNED_EXCESS = 1.25
+"""Maximum number of elements of aligned tiles, relative to the size of a row."""
+
 ROUND_COST = 1.0
 """Overhead of an iteration of a loop over tiles, in vectors of inexpensive results; half of it for
 expensive ones. With half for all, rows of 150 to 200 elements that are copied and scaled took 1.2

@@ -27,6 +27,7 @@ from svod_schedule.optimize.heuristics.panel import (
 )
 from svod_schedule.optimize.heuristics.proposals import Move, Proposal, Question, Weighed
 from svod_schedule.optimize.heuristics.threads import take_threads
+from svod_schedule.optimize.opts.axes import find_misalignment
 from svod_schedule.optimize.opts.scheduler import Scheduler
 
 __all__ = ["iter_questions"]
@@ -375,13 +376,33 @@ def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
     while amount > shortest:
         amount //= 2
     while amount > 1:
-        for op in (OptOp.UPCAST, OptOp.OVERLAP):
+        is_split = _is_split_by_lines(facts, axis, amount)
+        for op in (*((OptOp.ALIGN,) if is_split else ()), OptOp.UPCAST, OptOp.OVERLAP):
             yield Proposal(f"{why}, {amount} at a time", (Move(op, axis, amount),))
         if amount == facts.lanes:
             # A kernel that reads its own output must not compute results twice: mask the tail.
             yield from _mask(facts, axis, amount, why)
         amount //= 2
     yield Proposal(f"one at a time along {facts.name(axis)}: no other amount is allowed")
+
+
+def _is_split_by_lines(facts: KernelFacts, axis: UOp, amount: int) -> bool:
+    """Whether many stores of whole vectors along `axis` would write to two cache lines each, which
+    takes twice the time, and aligned tiles are few more.
+    """
+    size, lanes = exact_trips(axis), facts.access_lanes
+    return (
+        isinstance(size, int)
+        and facts.target.vector_bits >= constants.SPLIT_VECTOR_BITS
+        and not facts.target.has_local
+        and not facts.n_slow
+        and not facts.carried
+        and not any(axis in r.loops or axis in r.node.ranges for r in facts.reductions)
+        and all(a.stride(axis) in (0, 1) for a in facts.accesses)
+        and -(-(size + lanes - 1) // amount) * amount <= constants.ALIGNED_EXCESS * size
+        and find_misalignment((a.node for a in facts.accesses if a.is_store), axis, facts.target)
+        is not None
+    )
 
 
 def _take_masked(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:

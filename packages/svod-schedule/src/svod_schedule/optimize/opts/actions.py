@@ -22,6 +22,7 @@ _BLOCKS = (2, 4, 8)
 _MAX_LAYOUTS = 3
 """Maximum number of layouts of a product on a core that are tried, the best ones."""
 _WORK_ITEMS = (2, 4, 8, 16, 32, 64, 128, 256)
+_TILINGS = (OptOp.UPCAST, OptOp.OVERLAP, OptOp.ALIGN)
 _LAST = (OptOp.THREAD, OptOp.PACK)
 """Opts that are applied after the axes have been tiled."""
 
@@ -34,7 +35,7 @@ def iter_actions(scheduler: Scheduler, *, can_pad: bool = False) -> Iterator[Opt
     for position, axis in enumerate(axes):
         kind = axis.arg.kind
         if kind in (AxisType.LOOP, AxisType.GLOBAL):
-            yield from _iter_tiles(position, axis, amounts, scheduler.target.max_upcast)
+            yield from _iter_tiles(position, axis, amounts, scheduler.target)
         yield from _iter_shares(position, axis, scheduler.target)
         if can_pad and kind in (AxisType.LOOP, AxisType.GLOBAL, AxisType.REDUCE):
             size = exact_trips(axis)
@@ -65,16 +66,18 @@ def _iter_cores(scheduler: Scheduler) -> Iterator[Opt]:
             )
 
 
-def _iter_tiles(position: int, axis: UOp, amounts: list[int], max_upcast: int) -> Iterator[Opt]:
+def _iter_tiles(position: int, axis: UOp, amounts: list[int], target: Target) -> Iterator[Opt]:
     """Register tiles along an axis of results; the last tile overlaps if the amount does not divide
-    the size.
+    the size, and the first one as well if tiles are aligned.
     """
     size = exact_trips(axis)
     for amount in amounts:
         if not isinstance(size, int) or amount < size:
             is_even = isinstance(size, int) and size % amount == 0
             yield Opt(OptOp.UPCAST if is_even else OptOp.OVERLAP, position, amount)
-    if isinstance(size, int) and size <= max_upcast:
+            if not target.has_local:
+                yield Opt(OptOp.ALIGN, position, amount)
+    if isinstance(size, int) and size <= target.max_upcast:
         yield Opt(OptOp.UPCAST, position, 0)
 
 
@@ -157,7 +160,7 @@ def _iter_variants(opt: Opt, scheduler: Scheduler) -> Iterator[Opt]:
             opt.amount - 1,
             *(t for t in _TILES if t < opt.amount * 2),
         }
-    kinds = (OptOp.UPCAST, OptOp.OVERLAP) if opt.op in (OptOp.UPCAST, OptOp.OVERLAP) else (opt.op,)
+    kinds = _TILINGS if opt.op in _TILINGS else (opt.op,)
     for amount in sorted(amounts - {0, 1}):
         for kind in kinds:
             if (kind, amount) != (opt.op, opt.amount):

@@ -1,17 +1,21 @@
-"""Loops of a kernel: their order, loop interchange, and splitting off a tail loop."""
+"""Loops of a kernel: their order, loop interchange, splitting off a tail loop, and where the rows of
+results begin in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from svod_dtype import index
-from svod_ir import FreshIds, Op, SInt, UOp
+from svod_ir import FreshIds, Op, SInt, Target, UOp
 from svod_ir.uop import to_node
+from svod_schedule._linear_index import find_stride
+from svod_schedule.symbolic.simplify import simplify
 
-__all__ = ["exchange_loops", "list_axes", "split_off_tail"]
+__all__ = ["exchange_loops", "find_misalignment", "list_axes", "split_off_tail"]
 
 _LOOPING: Final = frozenset({Op.END, Op.REDUCE, Op.SCAN})
+_PRIVATE: Final = frozenset({Op.DEFINE_REG, Op.DEFINE_LOCAL})
 
 
 def list_axes(order: Sequence[UOp]) -> list[UOp]:
@@ -77,3 +81,23 @@ def split_off_tail(sink: UOp, axis: UOp, main: SInt, tail: SInt) -> tuple[UOp, U
             new = UOp(node.arg, node.dtype, (main_sum, tail_sum))
         done[node] = new
     return done[sink], main_axis
+
+
+def find_misalignment(stores: Iterable[UOp], axis: UOp, target: Target) -> UOp | None:
+    """Find by how many elements the rows of results along `axis` begin after a multiple of a vector
+    in memory.
+
+    Args:
+        stores: the INDEX of each STORE; the first row in global memory decides.
+
+    Returns:
+        An expression of the loops outside of a row. None if no results are stored along the axis, or
+        all rows begin at a multiple.
+    """
+    for location in stores:
+        is_row = find_stride(location.position, axis) == 1
+        if is_row and location.memory.unordered.op not in _PRIVATE:
+            start = location.position.substitute({axis: UOp.const(axis.dtype, 0)})
+            offset = simplify(start % target.lanes(location.dtype))
+            return None if offset.op is Op.CONST and offset.arg == 0 else offset
+    return None

@@ -1,13 +1,15 @@
 """`Scheduler`: one kernel, and the transformations (`Opt`s) that may be applied to it.
 
 An `Opt` refers to an axis by its index in `Scheduler.axes` (UPCAST, LOCAL, THREAD, PADTO, OVERLAP,
-SWAP, SPLIT, PACK) or among the reduced axes (UNROLL, GROUP, GROUPTOP). An amount of 0 means the
+ALIGN, SWAP, SPLIT, PACK) or among the reduced axes (UNROLL, GROUP, GROUPTOP). An amount of 0 means the
 whole axis. An Opt whose precondition does not hold raises `OptError` and leaves the kernel
 unchanged; `applied_opts` replays to the same kernel.
 
     UPCAST(a, n)    compute n results along axis a per iteration, as vector lanes or as a register tile
     OVERLAP(a, n)   the same for an axis that n does not divide: the last tile is shifted back to end at
                     the end of the axis, so a few results are computed twice
+    ALIGN(a, n)     the same for rows that do not begin at a multiple of a vector in memory: all tiles but the first
+                    and the last are stored at one
     UNROLL(a, n)    reduce n elements per iteration, with a tail loop for the remainder
     PACK(a), PACK() copy the operands that the inner loops read repeatedly in one iteration of loop a, or in the whole
                     work of a thread, to private memory (panel packing). With work-items, copy the tiles that they
@@ -46,7 +48,12 @@ from svod_ir.uop import to_node
 from svod_schedule._loops import mask_accesses, replace_range
 from svod_schedule.errors import OptError
 from svod_schedule.lower.vectors.products import is_tiled
-from svod_schedule.optimize.opts.axes import exchange_loops, list_axes, split_off_tail
+from svod_schedule.optimize.opts.axes import (
+    exchange_loops,
+    find_misalignment,
+    list_axes,
+    split_off_tail,
+)
 from svod_schedule.optimize.opts.grid import spread_over_grid
 from svod_schedule.optimize.opts.pack import NO_NEST, pack_operands
 from svod_schedule.optimize.opts.shared_tiles import share_tiles
@@ -166,6 +173,7 @@ class Scheduler:
         return {
             OptOp.UPCAST: self._upcast,
             OptOp.OVERLAP: self._overlap,
+            OptOp.ALIGN: self._align,
             OptOp.UNROLL: self._unroll,
             OptOp.PACK: self._pack,
             OptOp.SPLIT: self._split_loop,
@@ -223,16 +231,36 @@ class Scheduler:
         return self._split(axis, amount, AxisType.UPCAST)
 
     def _overlap(self, opt: Opt) -> UOp:
+        axis, amount = self._check_overlap(opt)
+        # A single tile overlaps nothing: its index stays affine, without a MIN.
+        if exact_trips(axis) == amount:
+            return self._split(axis, amount, AxisType.UPCAST)
+        return self._tile_with_overlap(axis, amount, AxisType.UPCAST)
+
+    def _check_overlap(self, opt: Opt) -> tuple[UOp, int]:
+        """Return the axis and the amount of an Opt whose tiles overlap."""
         axis = self._axis(opt, self.axes, _OUTPUT)
         amount = self._amount(opt, axis, self.target.max_upcast)
         self._check_repeatable(opt, axis)
         self._check_no_row(opt, axis)
         if int(axis.stop.vmin) < amount:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
-        # A single tile overlaps nothing: its index stays affine, without a MIN.
-        if exact_trips(axis) == amount:
-            return self._split(axis, amount, AxisType.UPCAST)
-        return self._tile_with_overlap(axis, amount, AxisType.UPCAST)
+        return axis, amount
+
+    def _align(self, opt: Opt) -> UOp:
+        axis, amount = self._check_overlap(opt)
+        stores = [n.location for n in self._order if n.op is Op.STORE]
+        misalignment = find_misalignment(stores, axis, self.target)
+        if misalignment is None:
+            raise OptError(opt=opt, reason="all its results are stored at whole vectors, or none")
+        if any(
+            n.op is Op.END
+            and (axis in n.loops or axis in n.ranges)
+            and not all(r in n.loops or r in n.ranges for r in misalignment.ranges)
+            for n in self._order
+        ):
+            raise OptError(opt=opt, reason="it is shared by loops over other rows")
+        return self._tile_with_overlap(axis, amount, AxisType.UPCAST, misalignment)
 
     def _check_no_row(self, opt: Opt, axis: UOp) -> None:
         """Refuse an axis whose iterations reuse private or shared memory, which holds one row or tile
@@ -263,13 +291,19 @@ class Scheduler:
             for n in (node.src[1:] if node.op is Op.STORE else node.src)
         )
 
-    def _tile_with_overlap(self, axis: UOp, amount: int, kind: AxisType) -> UOp:
+    def _tile_with_overlap(
+        self, axis: UOp, amount: int, kind: AxisType, shift: UOp | None = None
+    ) -> UOp:
+        """Tile an axis. Each tile begins `shift` elements before a multiple of `amount`, except for
+        the first one.
+        """
         size = axis.stop
-        outer = axis.with_src(((size + (amount - 1)) // amount,))
+        most = amount - 1 if shift is None else amount - 1 + int(shift.vmax)
+        outer = axis.with_src(((size + most) // amount,))
         inner = FreshIds(self.sink).make_range(amount, kind)
-        # Only the last tile is shifted; all tiles are whole, and need neither a mask nor a tail
-        # loop.
-        start = (outer * amount).minimum(size - amount)
+        # The last tile is moved back; all tiles are whole, and need neither a mask nor a tail loop.
+        start = outer * amount if shift is None else (outer * amount - shift).maximum(0)
+        start = start.minimum(size - amount)
         return replace_range(self.sink, axis, start + inner, (outer, inner))
 
     def _unroll(self, opt: Opt) -> UOp:
