@@ -289,8 +289,8 @@ def test_rows_that_fill_one_panel_are_not_the_ones_that_are_packed(
     make_kernel: MakeKernel, n_rows: int, cores: int, is_transposed: bool
 ) -> None:
     # One panel is for all results: on one core there is no loop left in which to copy it.
-    weight = make_permute(tensor(2, 768, 128), (1, 0)) if is_transposed else tensor(2, 128, 768)
-    kernel = make_kernel(matmul(tensor(1, n_rows, 128), weight))
+    weight = make_permute(tensor(2, 768, 120), (1, 0)) if is_transposed else tensor(2, 120, 768)
+    kernel = make_kernel(matmul(tensor(1, n_rows, 120), weight))
     scheduler = choose(kernel, replace(AVX512, cores=cores)).scheduler
     registers = [n for n in scheduler.sink.iter_ops(Op.DEFINE_REG) if n.arg[1] > 1]
     fills = [

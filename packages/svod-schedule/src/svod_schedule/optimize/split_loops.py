@@ -93,8 +93,7 @@ def split_loops(sink: UOp, target: Target) -> UOp:
     if any(r.stop.ranges for r in end.loops):
         return sink
     # Threads need a loop that encloses all parts.
-    is_threaded = target.cores > 1 and make_facts(sink, target).work >= constants.MIN_THREADED_WORK
-    n_threads = target.cores if is_threaded else 1
+    n_threads = make_facts(sink, target).n_threads if target.cores > 1 else 1
     splitter = _Splitter(FreshIds(sink), _count_lanes(order, target), n_threads)
     parts = splitter.split(end.body, end.loops)
     if parts == (end,):

@@ -15,6 +15,9 @@ MIN_THREADED_WORK = 1 << 15
 """Minimum number of steps for which waking threads pays. Two threads: half 1.11, double 0.91, but
 uncertain, since other processes used the cores."""
 
+MAX_IMBALANCE = 0.05
+"""Fraction of a loop that threads may repeat before another loop is split instead."""
+
 SLOW_STEPS = 8
 """Weight, in steps, of an op that takes much longer than an addition."""
 
@@ -124,8 +127,15 @@ MIN_DEEP_VECTORS = 16
 VECTOR_COPY_COST = 8
 ACROSS_COST = 1
 """Cost, in steps of a product, of copying a contiguous vector to a panel (half 1.00, double 1.03),
-and of copying one element of rows that run across the panel: 12 products of 128 to 512 rows took
-1.02 to 1.19 times as long as products of a transposed matrix (Intel Xeon, 2 threads)."""
+and of copying one element of rows that run across the panel, in squares that are transposed in
+registers: 12 products of 128 to 512 rows took 1.02 to 1.19 times as long as products of a transposed
+matrix (Intel Xeon, 2 threads)."""
+
+HORIZONTAL_COST = 2
+TAIL_COST = 1.6
+"""The same for one of the log2(lanes) additions that sum up the lanes of a result, and for an element
+of a tail that fills no vector. With these, a panel was chosen for 36 of 66 products of 3 to 40 rows by
+a transposed weight, 1.05 to 7 times as fast as lanes along the reduction (Intel Xeon, one thread)."""
 
 APART_COST = 4
 CONFLICT_COST = 12

@@ -121,6 +121,13 @@ class KernelFacts:
         return max(self.target.vector_bits // (8 * self.access_bytes), 1)
 
     @property
+    def n_threads(self) -> int:
+        """Number of threads that share the results: one if there is too little work."""
+        if self.target.has_local or self.work < constants.MIN_THREADED_WORK:
+            return 1
+        return self.target.cores
+
+    @property
     def n_results(self) -> int:
         return max_trips(*self.results)
 

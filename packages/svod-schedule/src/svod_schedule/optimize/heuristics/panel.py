@@ -9,7 +9,7 @@ which a long reduction makes up for."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import gcd, inf
+from math import gcd, inf, log2
 from typing import NamedTuple
 
 from svod_ir import AxisType, Op, Target, UOp, exact_trips, max_trips
@@ -17,6 +17,7 @@ from svod_ir.sizes import max_size
 from svod_schedule.optimize.cost_model.loop_nest import PAGE_BYTES
 from svod_schedule.optimize.heuristics import constants
 from svod_schedule.optimize.heuristics.facts import Access, KernelFacts, Nest
+from svod_schedule.optimize.opts.pack import SQUARE
 
 __all__ = [
     "Panel",
@@ -53,25 +54,34 @@ def find_panel(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Pa
         return None
     if lane_axis is not None and is_streamed(facts, reduction, lane_axis):
         return None
-    in_place = _cost_in_place(facts, reduction, lane_axis)
-    panels = [panel for panel in _iter_panels(facts, reduction) if panel.cost < in_place]
+    in_place = (
+        _cost_in_lanes(facts, reduction)
+        if lane_axis is None
+        else _cost_in_place(facts, reduction, lane_axis)
+    )
+    panels = [panel for panel in _iter_panels(facts, reduction, lane_axis) if panel.cost < in_place]
     # A narrow panel loads more of the other operand for each product.
     return min(
         panels, default=None, key=lambda p: p.cost + constants.LOADS_OF_A_VECTOR / p.n_vectors
     )
 
 
-def _iter_panels(facts: KernelFacts, reduction: Nest) -> Iterator[Panel]:
+def _iter_panels(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Iterator[Panel]:
     """Yield a panel along each axis that only one operand depends on, axes of contiguous stores
     first.
     """
+    # A block that is transposed in registers is cheaper than lanes along the reduction even for few
+    # rows.
+    is_square = lane_axis is None and reduction.n_iterations >= SQUARE
+    n_least_rows = 2 if is_square else constants.MIN_PACKED_ROWS
     for axis in sorted(facts.results, key=lambda a: not facts.is_stored_along(a)):
         packed = [a for a in reduction.operands if a.depends_on(axis)]
-        size = max_size(exact_trips(axis))
+        size, is_stored = max_size(exact_trips(axis)), facts.is_stored_along(axis)
         # A single panel serves all results: it pays if they are contiguous along it, or if further
         # loops enclose the loops that read it.
-        n_least = 1 if facts.is_stored_along(axis) or len(reduction.results) > 2 else 2
-        if len(packed) != 1 or size < facts.lanes * n_least:
+        n_least = 1 if is_stored or len(reduction.results) > 2 else 2
+        least = SQUARE if is_square and is_stored else facts.lanes * n_least
+        if len(packed) != 1 or size < least:
             continue
         # Inner loops that the operand depends on are part of each panel.
         inner = facts.results[facts.results.index(axis) + 1 :]
@@ -80,7 +90,7 @@ def _iter_panels(facts: KernelFacts, reduction: Nest) -> Iterator[Panel]:
             _column_bytes(reduction) * n_inner * facts.lanes
         )
         n_rows = reduction.reuse(packed[0])
-        if n_rows < constants.MIN_PACKED_ROWS:
+        if n_rows < n_least_rows:
             continue
         is_along = packed[0].stride(axis) == 1
         most = min(fitting, count_accumulators(facts.target) // constants.TILED_ROWS)
@@ -93,13 +103,19 @@ def _iter_panels(facts: KernelFacts, reduction: Nest) -> Iterator[Panel]:
         )
         copying = constants.VECTOR_COPY_COST if is_along else constants.ACROSS_COST * facts.lanes
         cost = copying / n_rows + _cost_outside(facts, reduction, axis, n_vectors)
+        if size < facts.lanes:
+            cost += _count_idle(size, facts.lanes)
         if any(
             _is_far_apart(facts, reduction, a) for a in reduction.operands if a is not packed[0]
         ):
             cost += constants.FAR_ROWS_COST
         # If the accumulators of all rows fit the registers, the panel is read only once: scalar
         # loads in place are then as good as the copy.
-        is_read_once = not is_along and n_rows * n_vectors <= count_accumulators(facts.target)
+        is_read_once = (
+            not (is_square and is_stored)
+            and not is_along
+            and n_rows * n_vectors <= count_accumulators(facts.target)
+        )
         if n_vectors > 0 and not is_read_once:
             yield Panel(axis, packed[0], n_vectors, n_rows, cost)
 
@@ -222,14 +238,28 @@ def _is_of_vectors(axis: UOp, lanes: int) -> bool:
     return isinstance(size, int) and size % lanes == 0
 
 
-def _cost_in_place(facts: KernelFacts, reduction: Nest, axis: UOp | None) -> float:
+def _cost_in_lanes(facts: KernelFacts, reduction: Nest) -> float:
+    """Overhead of vectorizing the reduction, relative to the work of the product: the horizontal sum
+    of each result, and its tail.
+    """
+    sizes = [
+        max_trips(r)
+        for r in reduction.loops
+        if r.arg.kind is AxisType.REDUCE
+        and all(a.cost(r, facts.lanes) < 1 for a in reduction.operands)
+    ]
+    tail = min((size % facts.lanes for size in sizes), default=inf)
+    n_sums = reduction.n_iterations / max(sizes, default=1)
+    added = constants.HORIZONTAL_COST * log2(facts.lanes) + constants.TAIL_COST * tail * n_sums
+    return added * facts.lanes / reduction.n_iterations
+
+
+def _cost_in_place(facts: KernelFacts, reduction: Nest, axis: UOp) -> float:
     """Overhead of vectorizing `axis` without a copy, relative to the work of the product."""
-    if axis is None or _column_bytes(reduction) * max_trips(axis) > facts.target.l2_bytes // 2:
+    if _column_bytes(reduction) * max_trips(axis) > facts.target.l2_bytes // 2:
         return inf
-    # Lanes of the last vector are idle.
-    size, lanes = int(axis.stop.vmin), facts.lanes
-    widths = [lanes >> i for i in range(lanes.bit_length()) if lanes >> i <= size]
-    idle = min((-(-size // w) * lanes / size for w in widths), default=lanes) - 1
+    lanes = facts.lanes
+    idle = _count_idle(int(axis.stop.vmin), lanes)
     n_bytes = _column_bytes(reduction) * lanes * constants.VECTORS_OF_TILES
     fetching = constants.FETCHING_COST if 2 * n_bytes > facts.target.l1_bytes else 0.0
     return (
@@ -238,6 +268,12 @@ def _cost_in_place(facts: KernelFacts, reduction: Nest, axis: UOp | None) -> flo
         + _cost_outside(facts, reduction, axis, constants.VECTORS_OF_TILES)
         + constants.SINGLE_COST * sum(a.stride(axis) not in (0, 1) for a in reduction.operands)
     )
+
+
+def _count_idle(size: int, lanes: int) -> float:
+    """Number of idle lanes of the last vector, relative to the results along an axis."""
+    widths = [lanes >> i for i in range(lanes.bit_length()) if lanes >> i <= size]
+    return min((-(-size // w) * lanes / size for w in widths), default=lanes) - 1
 
 
 def _column_bytes(reduction: Nest) -> int:

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from svod_ir import AxisType, OptOp, UOp, exact_trips, max_trips
 from svod_schedule.optimize.heuristics import constants
 from svod_schedule.optimize.heuristics.facts import KernelFacts
+from svod_schedule.optimize.heuristics.panel import Panel
 from svod_schedule.optimize.heuristics.proposals import Move, Proposal, Question
 from svod_schedule.optimize.opts.scheduler import Scheduler
 
 __all__ = ["take_threads"]
 
 
-def take_threads(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]:
-    """Split the outermost loop that is divisible by the number of threads, or long enough for the
-    imbalance not to matter.
+def take_threads(
+    facts: KernelFacts, scheduler: Scheduler, panel: Panel | None = None
+) -> Iterator[Question]:
+    """Split the outermost loop whose iterations the threads share evenly, or else the one that they
+    share most evenly. With a loop that does not select the `panel`, each thread packs all panels.
     """
     n = facts.target.cores
     if n < 2 or facts.target.has_local:
@@ -25,19 +28,31 @@ def take_threads(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]
             Proposal(f"one thread: {facts.work} steps are less than {constants.MIN_THREADED_WORK}")
         ]
         return
-    # Loops that split evenly come first; the sort is stable, so outer ones precede inner ones.
+    selecting = {r.arg for r in facts.axes if panel is not None and panel.operand.depends_on(r)}
+
+    def count_overhead(r: UOp) -> float:
+        is_copied = panel is not None and r.arg not in selecting
+        overhead = _count_idle(r, n) + (panel.cost * (n - 1) if is_copied else 0.0)
+        return overhead if overhead > constants.MAX_IMBALANCE else 0.0
+
+    # The sort is stable: among equal loops, the outermost one is first. A kernel that reads its own
+    # output cannot be split with an overlap, but after its loop is padded.
     loops = [r for r in scheduler.axes if r.arg.kind is AxisType.LOOP and int(r.stop.vmin) >= n]
-    # A kernel that reads its own output cannot be split with an overlap, but after its loop is padded.
     yield (
         Proposal(
             f"{n} threads along {facts.name(r)}, for {facts.work} steps",
             (*padding, Move(OptOp.THREAD, r, n)),
         )
-        for r in sorted(loops, key=lambda r: not _splits_well(r, n))
+        for r in sorted(loops, key=count_overhead)
         for padding in ((), (Move(OptOp.PADTO, r, n),))
     )
 
 
-def _splits_well(r: UOp, n_parts: int) -> bool:
+def _count_idle(r: UOp, n_threads: int) -> float:
+    """Count the iterations that are computed twice, or not at all, by `n_threads` parts of a loop of the
+    same length, relative to the loop.
+    """
     size = exact_trips(r)
-    return max_trips(r) >= 4 * n_parts or (isinstance(size, int) and size % n_parts == 0)
+    if not isinstance(size, int):
+        size = max_trips(r) // n_threads * n_threads
+    return -(-size // n_threads) * n_threads / size - 1

@@ -53,7 +53,7 @@ def iter_questions(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Questio
     yield from _fill_rows(facts, plan)
     yield from _take_reduced_lanes(facts, plan)
     yield from _take_tiles(facts, plan)
-    yield from take_threads(facts, scheduler)
+    yield from take_threads(facts, scheduler, plan.panel)
     yield from _pack_panel(facts, plan, scheduler)
 
 
@@ -336,9 +336,15 @@ def _fit(facts: KernelFacts, axis: UOp, amount: int) -> int:
         or any(a.stride(axis) is None for a in facts.accesses)
     )
     round_cost = constants.ROUND_COST / 2 if is_long else constants.ROUND_COST
-    return min(
-        amounts, key=lambda n: -(-size // n) * (n / facts.lanes + round_cost), default=amount
-    )
+    # The tiles of the only loop are shared by all threads, if each gets one.
+    n_threads = facts.n_threads if len(facts.results) == 1 else 1
+
+    def count_time(n: int) -> float:
+        n_tiles = -(-size // n)
+        n_rounds = -(-n_tiles // n_threads) if n_tiles >= n_threads else n_tiles
+        return n_rounds * (n / facts.lanes + round_cost)
+
+    return min(amounts, key=count_time, default=amount)
 
 
 def _count_transposed(facts: KernelFacts, squares: Sequence[UOp]) -> int:
@@ -580,21 +586,20 @@ def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
 
 
 def _pack_panel(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterator[Question]:
-    """Pack in the loop over the panels; a single panel, or one per thread, is packed in the
-    outermost loop.
+    """Pack in the loop over the panels; a single panel in the innermost loop that selects its operand,
+    or, if there is none, in the outermost loop.
     """
     if plan.panel is None:
         return
     axes, axis = scheduler.axes, plan.panel.axis
-    loops = [r for r in axes if r.arg == axis.arg] or [
-        r for r in axes if r.arg.kind in (AxisType.THREAD, AxisType.LOOP)
-    ]
-    where = (
-        f"for each panel along {facts.name(axis)}" if loops and loops[0].arg == axis.arg else "once"
-    )
+    panels = [r for r in axes if r.arg == axis.arg]
+    chosen = {r.arg for r in facts.axes if plan.panel.operand.depends_on(r)}
+    outer = [r for r in axes if r.arg.kind in (AxisType.THREAD, AxisType.LOOP)]
+    selecting = [r for r in outer if r.arg in chosen]
+    where = f"for each panel along {facts.name(axis)}" if panels else "once"
     why = f"packed {where}, for {100 * plan.panel.cost:.1f} % of the product's work"
     # A single panel without an enclosing loop is packed before all loops.
     yield [
-        *(Proposal(why, (Move(OptOp.PACK, r),)) for r in loops[:1]),
+        *(Proposal(why, (Move(OptOp.PACK, r),)) for r in (panels or selecting[-1:] or outer)[:1]),
         Proposal(why, (Opt(OptOp.PACK, None),)),
     ]

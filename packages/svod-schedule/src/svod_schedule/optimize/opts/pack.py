@@ -13,7 +13,7 @@ dtype."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set as AbstractSet
 from math import prod
 
 from svod_dtype import DType, index
@@ -22,7 +22,7 @@ from svod_schedule._linear_index import find_stride
 from svod_schedule.lower.vectors.products import find_core, get_locations, tile_axes
 from svod_schedule.optimize.opts.tensor_cores import gate_operand
 
-__all__ = ["NO_NEST", "pack_operands"]
+__all__ = ["NO_NEST", "SQUARE", "pack_operands"]
 
 NO_NEST = "private memory is filled in a loop over the results of one thread"
 
@@ -31,11 +31,6 @@ STEPS_FILLED = 16
 
 SQUARE = 8
 """Rows and columns of the tiles in which a block is transposed while it is packed."""
-
-CONFLICTING_BYTES = 2048
-"""Distance of rows whose multiples share sets of the cache, so that a line is evicted before all of its
-elements are packed one by one. With such rows, five products of a transposed weight were 1.0 to 1.5
-times as fast with tiles; with others, 0.93 to 1.05 times."""
 
 MAX_PRIVATE_BYTES = 1 << 20
 """Maximum private memory of a kernel. It is on the stack: threads of other libraries have stacks of
@@ -67,10 +62,15 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
     ]
     tiles = _get_tile_dtypes(sink, cores)
     # A load that does not depend on the next inner loop is repeated in each of its iterations.
+    lanes = _list_lanes(sink)
     reused = [
         n
         for n in _reduction_loads(sink, tiles)
-        if (inside[0] not in n.ranges if inside else n in tiles)
+        if (
+            inside[0] not in n.ranges
+            if inside
+            else n in tiles or _is_gathered(n, n.ranges - enclosing, axis, lanes)
+        )
     ]
     if not reused:
         return "no load of a reduction is repeated inside the loop"
@@ -206,6 +206,25 @@ def _make_packed(load: UOp, own: list[UOp], dtype: DType, fresh: FreshIds) -> UO
     return register.after(fill).index(_flat(own, sizes))
 
 
+def _list_lanes(sink: UOp) -> set[UOp]:
+    """The axes of register tiles along which results are contiguous."""
+    return {
+        r
+        for n in sink.iter_ops(Op.STORE)
+        for r in n.location.ranges
+        if r.arg.kind is AxisType.UPCAST and find_stride(n.location.position, r) == 1
+    }
+
+
+def _is_gathered(
+    load: UOp, own: AbstractSet[UOp], axis: UOp | None, lanes: AbstractSet[UOp]
+) -> bool:
+    """Whether the lanes of a load are far apart: transposing its block in registers, in each iteration
+    of loop `axis`, is faster than loading element by element, even if it is read only once.
+    """
+    return axis in load.ranges and not lanes.isdisjoint(_list_square(load, list(own)))
+
+
 def _list_square(load: UOp, own: list[UOp]) -> tuple[UOp, ...]:
     """The lanes of a packed block that are far apart in memory, and the reduced axis along which
     memory is contiguous: the block is filled in square tiles, which are transposed in registers.
@@ -216,8 +235,7 @@ def _list_square(load: UOp, own: list[UOp]) -> tuple[UOp, ...]:
         stride = find_stride(load.position, lanes)
         if (
             lanes.arg.kind is AxisType.UPCAST
-            and stride
-            and stride * load.dtype.itemsize % CONFLICTING_BYTES == 0
+            and stride not in (None, 0, 1)
             and max_trips(lanes) % SQUARE == 0
         ):
             return next(
