@@ -15,8 +15,18 @@ MIN_THREADED_WORK = 1 << 15
 """Minimum number of steps for which waking threads pays. Two threads: half 1.11, double 0.91, but
 uncertain, since other processes used the cores."""
 
+SHARED_LINE_COST = 512
+"""Time in which a thread waits for a cache line that another thread writes to, in bytes of results that
+one step computes."""
+
 MAX_IMBALANCE = 0.05
-"""Fraction of a loop that threads may repeat before another loop is split instead."""
+"""Fraction of the work that threads may repeat, or of the time that they may wait, before another loop is
+split instead."""
+
+MIN_UPDATED_BYTES = 1 << 11
+"""Minimum part of each updated row for a thread. With less, the threads wait for the cache lines that
+they share, and read all indices: rows of 92 bytes took two to five times as long on two threads, rows
+of 2 KB as long as on one, rows of 4 KB half as long."""
 
 SLOW_STEPS = 8
 """Weight, in steps, of an op that takes much longer than an addition."""
@@ -33,6 +43,11 @@ one for none."""
 
 VECTORS_OF_RESULTS = 4
 """Vectors of results per iteration, so that their latencies overlap: half 1.03, double 1.09."""
+
+VECTORS_OF_UPDATES = 4
+UPDATE_COST = 3
+"""Maximum number of vectors of a row that an update changes at a time, and the overhead of an update,
+in vectors: its index is read and compared with the bounds."""
 
 SPLIT_VECTOR_BITS = 256
 """Size of the narrowest vectors that are aligned to their size in memory."""

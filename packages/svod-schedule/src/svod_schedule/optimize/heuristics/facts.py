@@ -94,6 +94,8 @@ class KernelFacts:
         reductions: all reductions, in the order of computation.
         rows: the loop nests that fill private memory, or a part of the results (split-loops).
         carried: the loops that carry values from iteration to iteration.
+        updated: the results that a sequence of updates writes, in the order of their index; empty if
+            each result is written once.
         lanes: the number of elements of the widest computed dtype that fit a vector.
         access_bytes: the size of the widest element in memory.
         n_slow: the number of ops that take much longer than an addition.
@@ -108,6 +110,7 @@ class KernelFacts:
     reductions: tuple[Nest, ...]
     rows: tuple[Nest, ...]
     carried: tuple[CarriedLoop, ...]
+    updated: tuple[Access, ...]
     lanes: int
     access_bytes: int
     n_slow: int
@@ -191,6 +194,13 @@ def make_facts(kernel: UOp, target: Target) -> KernelFacts:
             make_nest(n) for n in ends if n.op is Op.END and n not in effects and not _is_carried(n)
         ),
         carried=tuple(list_carried_loops(order, target)),
+        updated=tuple(
+            accesses[store.location]
+            for end in ends
+            if end in effects and _is_carried(end)
+            for store in end.source.toposort()
+            if store.op is Op.STORE
+        ),
         lanes=max(target.vector_bits // (8 * max(computed, default=1)), 1),
         access_bytes=max((n.dtype.itemsize for n in accesses), default=4),
         n_slow=n_slow,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from svod_ir import AxisType, OptOp, UOp, exact_trips, max_trips
 from svod_schedule.optimize.heuristics import constants
-from svod_schedule.optimize.heuristics.facts import KernelFacts
+from svod_schedule.optimize.heuristics.facts import Access, KernelFacts
 from svod_schedule.optimize.heuristics.panel import Panel
 from svod_schedule.optimize.heuristics.proposals import Move, Proposal, Question
 from svod_schedule.optimize.opts.scheduler import Scheduler
@@ -32,12 +33,17 @@ def take_threads(
 
     def count_overhead(r: UOp) -> float:
         is_copied = panel is not None and r.arg not in selecting
-        overhead = _count_idle(r, n) + (panel.cost * (n - 1) if is_copied else 0.0)
+        copying = panel.cost * (n - 1) if is_copied else 0.0
+        overhead = _count_idle(r, n) + copying + _count_waiting(facts, r)
         return overhead if overhead > constants.MAX_IMBALANCE else 0.0
 
     # The sort is stable: among equal loops, the outermost one is first. A kernel that reads its own
     # output cannot be split with an overlap, but after its loop is padded.
-    loops = [r for r in scheduler.axes if r.arg.kind is AxisType.LOOP and int(r.stop.vmin) >= n]
+    loops = [
+        r
+        for r in scheduler.axes
+        if r.arg.kind is AxisType.LOOP and int(r.stop.vmin) >= n and _has_long_rows(facts, r)
+    ]
     yield (
         Proposal(
             f"{n} threads along {facts.name(r)}, for {facts.work} steps",
@@ -46,6 +52,29 @@ def take_threads(
         for r in sorted(loops, key=count_overhead)
         for padding in ((), (Move(OptOp.PADTO, r, n),))
     )
+
+
+def _count_waiting(facts: KernelFacts, loop: UOp) -> float:
+    """Estimate how long threads that share `loop` wait for the cache line at the end of each part of a
+    row of results, relative to the work on the row.
+    """
+    if len(facts.results) == 1:
+        return 0.0
+    rows = (_count_row_bytes(facts, loop, a) for a in facts.accesses if a.is_store)
+    n_steps = min((n for n in rows if n), default=inf) * facts.work / facts.n_results
+    return constants.SHARED_LINE_COST * facts.target.cores / n_steps
+
+
+def _has_long_rows(facts: KernelFacts, loop: UOp) -> bool:
+    """Whether the threads that share `loop` would update long parts of each row, or separate rows."""
+    rows = (n for n in (_count_row_bytes(facts, loop, a) for a in facts.updated) if n)
+    return min(rows, default=inf) >= facts.target.cores * constants.MIN_UPDATED_BYTES
+
+
+def _count_row_bytes(facts: KernelFacts, loop: UOp, access: Access) -> int:
+    """Count the bytes of a row that is contiguous along `loop`; 0 if none is."""
+    axis = next((a for a in facts.axes if a.arg == loop.arg), loop)
+    return max_trips(axis) * access.node.dtype.itemsize if access.stride(axis) == 1 else 0
 
 
 def _count_idle(r: UOp, n_threads: int) -> float:

@@ -219,6 +219,8 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
             " rows"
         )
         yield _take(facts, axis, facts.lanes * panel.n_vectors, why)
+    elif facts.updated:
+        yield _take_row(facts, axis)
     else:
         n_vectors = (
             constants.VECTORS_OF_TILES if plan.tiled is not None else _count_vectors(facts, axis)
@@ -236,6 +238,27 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
             wide if facts.carried or plan.tiled is not None else _fit(facts, axis, wide),
             why,
         )
+
+
+def _take_row(facts: KernelFacts, axis: UOp) -> Question:
+    """Propose to update as much of a row at a time as costs least: each part of the row is a pass over
+    all indices.
+    """
+    size = exact_trips(axis)
+    lanes = facts.target.lanes(facts.updated[0].node.dtype)
+    why = f"updates along {facts.name(axis)}"
+    if isinstance(size, int):
+        amounts = [lanes << k for k in range(constants.VECTORS_OF_UPDATES.bit_length())]
+        amounts = [n for n in amounts if n <= facts.target.max_upcast and n < size + lanes]
+        amount = min(
+            amounts,
+            key=lambda n: -(-size // n) * (n / lanes + constants.UPDATE_COST),
+            default=0,
+        )
+        if amount:
+            yield Proposal(f"{why}, {amount} at a time", (Move(OptOp.UPCAST, axis, amount),))
+            yield from _mask(facts, axis, amount, why)
+    yield from _take(facts, axis, facts.lanes * constants.VECTORS_OF_RESULTS, why)
 
 
 def _take_short_rows(facts: KernelFacts) -> Proposal | None:
