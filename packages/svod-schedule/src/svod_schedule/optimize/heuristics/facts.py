@@ -99,7 +99,7 @@ class KernelFacts:
         lanes: the number of elements of the widest computed dtype that fit a vector.
         access_bytes: the size of the widest element in memory.
         n_slow: the number of ops that take much longer than an addition.
-        work: an estimate of the number of steps of all loops together.
+        n_steps: the number of steps of all loops together.
     """
 
     kernel: UOp
@@ -114,7 +114,7 @@ class KernelFacts:
     lanes: int
     access_bytes: int
     n_slow: int
-    work: int
+    n_steps: int
 
     @property
     def access_lanes(self) -> int:
@@ -122,6 +122,11 @@ class KernelFacts:
         # The widest element decides: narrower ones then fill a part of a vector, but no access is
         # split.
         return max(self.target.vector_bits // (8 * self.access_bytes), 1)
+
+    @property
+    def work(self) -> int:
+        """The number of steps, weighted by their slow ops."""
+        return self.n_steps * (1 + constants.SLOW_STEPS * min(self.n_slow, 8))
 
     @property
     def n_threads(self) -> int:
@@ -204,7 +209,7 @@ def make_facts(kernel: UOp, target: Target) -> KernelFacts:
         lanes=max(target.vector_bits // (8 * max(computed, default=1)), 1),
         access_bytes=max((n.dtype.itemsize for n in accesses), default=4),
         n_slow=n_slow,
-        work=_count_steps(ends) * (1 + constants.SLOW_STEPS * min(n_slow, 8)),
+        n_steps=_count_steps(ends),
     )
 
 

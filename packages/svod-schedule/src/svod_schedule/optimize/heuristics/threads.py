@@ -18,8 +18,8 @@ __all__ = ["take_threads"]
 def take_threads(
     facts: KernelFacts, scheduler: Scheduler, panel: Panel | None = None
 ) -> Iterator[Question]:
-    """Split the outermost loop whose iterations the threads share evenly, or else the one that they
-    share most evenly. With a loop that does not select the `panel`, each thread packs all panels.
+    """Split the outermost loop whose iterations the threads share evenly, or else the one with which
+    they repeat least. With a loop that does not select the `panel`, each thread packs all panels.
     """
     n = facts.target.cores
     if n < 2 or facts.target.has_local:
@@ -34,7 +34,9 @@ def take_threads(
     def count_overhead(r: UOp) -> float:
         is_copied = panel is not None and r.arg not in selecting
         copying = panel.cost * (n - 1) if is_copied else 0.0
-        overhead = _count_idle(r, n) + copying + _count_waiting(facts, r)
+        overhead = (
+            _count_idle(r, n) + copying + _count_repeated(facts, r) + _count_waiting(facts, r)
+        )
         return overhead if overhead > constants.MAX_IMBALANCE else 0.0
 
     # The sort is stable: among equal loops, the outermost one is first. A kernel that reads its own
@@ -52,6 +54,19 @@ def take_threads(
         for r in sorted(loops, key=count_overhead)
         for padding in ((), (Move(OptOp.PADTO, r, n),))
     )
+
+
+def _count_repeated(facts: KernelFacts, loop: UOp) -> float:
+    """Count the steps of reductions that do not depend on `loop`, so that each thread computes them,
+    relative to all steps.
+    """
+    axis = _find_axis(facts, loop)
+    repeated = sum(
+        max_trips(*nest.node.ranges, *nest.loops)
+        for nest in facts.reductions
+        if axis not in nest.node.ranges
+    )
+    return (facts.target.cores - 1) * repeated / facts.n_steps
 
 
 def _count_waiting(facts: KernelFacts, loop: UOp) -> float:
@@ -73,8 +88,13 @@ def _has_long_rows(facts: KernelFacts, loop: UOp) -> bool:
 
 def _count_row_bytes(facts: KernelFacts, loop: UOp, access: Access) -> int:
     """Count the bytes of a row that is contiguous along `loop`; 0 if none is."""
-    axis = next((a for a in facts.axes if a.arg == loop.arg), loop)
+    axis = _find_axis(facts, loop)
     return max_trips(axis) * access.node.dtype.itemsize if access.stride(axis) == 1 else 0
+
+
+def _find_axis(facts: KernelFacts, loop: UOp) -> UOp:
+    """Return the loop as it was before any Opt."""
+    return next((a for a in facts.axes if a.arg == loop.arg), loop)
 
 
 def _count_idle(r: UOp, n_threads: int) -> float:
