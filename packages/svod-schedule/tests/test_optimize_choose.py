@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from svod_dtype import DType, float32, float64, int32, uint8
+from svod_dtype import DType, bfloat16, float16, float32, float64, int32, uint8
 from svod_ir import (
     AxisType,
     Op,
@@ -300,6 +300,29 @@ def test_rows_that_fill_one_panel_are_not_the_ones_that_are_packed(
     ]
     copied = {n.src[0].arg.slot for f in fills for n in f.src[1].toposort() if n.op is Op.INDEX}
     assert copied == {2}
+
+
+@pytest.mark.parametrize("layout", ["x @ w", "x.T @ w", "x @ w.T", "x.T @ w.T"])
+@pytest.mark.parametrize("dtype", [float16, bfloat16, uint8], ids=str)
+def test_rows_of_narrow_numbers_are_converted_once_for_a_panel(
+    make_kernel: MakeKernel, dtype: DType, layout: str
+) -> None:
+    n_rows, n_columns, depth = 25, 17, 9
+    is_turned, is_transposed = layout.startswith("x.T"), layout.endswith("w.T")
+    x = tensor(1, *((depth, n_rows) if is_turned else (n_rows, depth)), dtype=dtype)
+    w = tensor(2, *((n_columns, depth) if is_transposed else (depth, n_columns)), dtype=dtype)
+    operands = (
+        make_permute(n, (1, 0)) if t else n for n, t in ((x, is_turned), (w, is_transposed))
+    )
+    kernel = make_kernel(matmul(*(n.cast(float32) for n in operands)))
+    chosen = choose(kernel, AVX512)
+    assert len(opts_of(chosen, OptOp.PACK)) == 2
+    optimized = chosen.scheduler.finish()
+    (product,) = optimized.iter_ops(Op.REDUCE)
+    assert {n.dtype for n in product.source.src} == {float32}
+    assert all(n.op is Op.INDEX and n.memory.op is Op.AFTER for n in product.source.src)
+    if dtype is float16:
+        assert_same(kernel, optimized)
 
 
 @pytest.mark.parametrize("cores", [1, 2])

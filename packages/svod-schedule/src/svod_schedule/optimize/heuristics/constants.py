@@ -127,6 +127,9 @@ LOADS_OF_A_VECTOR = 1 / 3
 1.08.
 """
 
+WIDENED_LOADS = 3
+"""How many times longer that takes for an operand that is converted to a wider dtype."""
+
 FEW_ROWS = 96
 FEW_ROWS_OF_PARTS = 64
 """A product with fewer rows (or columns) reads its operands in place if both are contiguous along a

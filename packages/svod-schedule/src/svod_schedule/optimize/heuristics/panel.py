@@ -17,7 +17,7 @@ from svod_ir.sizes import max_size
 from svod_schedule.optimize.cost_model.loop_nest import PAGE_BYTES
 from svod_schedule.optimize.heuristics import constants
 from svod_schedule.optimize.heuristics.facts import Access, KernelFacts, Nest
-from svod_schedule.optimize.opts.pack import SQUARE
+from svod_schedule.optimize.opts.pack import SQUARE, is_widened
 
 __all__ = [
     "Panel",
@@ -61,9 +61,7 @@ def find_panel(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Pa
     )
     panels = [panel for panel in _iter_panels(facts, reduction, lane_axis) if panel.cost < in_place]
     # A narrow panel loads more of the other operand for each product.
-    return min(
-        panels, default=None, key=lambda p: p.cost + constants.LOADS_OF_A_VECTOR / p.n_vectors
-    )
+    return min(panels, default=None, key=lambda p: p.cost + _cost_of_loads(reduction) / p.n_vectors)
 
 
 def _iter_panels(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Iterator[Panel]:
@@ -99,7 +97,10 @@ def _iter_panels(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> 
             # has few enough to stay in the cache together.
             most = min(most, 2)
         n_vectors = _count_panel_vectors(
-            size, min(most, max(size // (2 * facts.lanes), 1)), facts.lanes
+            size,
+            min(most, max(size // (2 * facts.lanes), 1)),
+            facts.lanes,
+            _cost_of_loads(reduction),
         )
         copying = constants.VECTOR_COPY_COST if is_along else constants.ACROSS_COST * facts.lanes
         cost = copying / n_rows + _cost_outside(facts, reduction, axis, n_vectors)
@@ -197,7 +198,15 @@ def is_streamed(facts: KernelFacts, reduction: Nest, lane_axis: UOp) -> bool:
     )
 
 
-def _count_panel_vectors(size: int, most: int, lanes: int) -> int:
+def _cost_of_loads(reduction: Nest) -> float:
+    """Relative cost of loading the operand that is not packed, for a tile that is one vector wide."""
+    factors = reduction.node.source.src
+    return constants.LOADS_OF_A_VECTOR * (
+        constants.WIDENED_LOADS if any(map(is_widened, factors)) else 1
+    )
+
+
+def _count_panel_vectors(size: int, most: int, lanes: int, loads: float) -> int:
     """Choose the number of vectors of a panel, up to `most`: a wide panel needs fewer loads per
     product, a narrow one overlaps less at the end of the axis.
     """
@@ -205,7 +214,7 @@ def _count_panel_vectors(size: int, most: int, lanes: int) -> int:
     return min(
         reversed(widths),
         default=0,
-        key=lambda n: -(-size // (n * lanes)) * n * (1 + constants.LOADS_OF_A_VECTOR / n),
+        key=lambda n: -(-size // (n * lanes)) * n * (1 + loads / n),
     )
 
 

@@ -28,6 +28,7 @@ from svod_schedule.optimize.heuristics.panel import (
 from svod_schedule.optimize.heuristics.proposals import Move, Proposal, Question, Weighed
 from svod_schedule.optimize.heuristics.threads import take_threads
 from svod_schedule.optimize.opts.axes import find_misalignment
+from svod_schedule.optimize.opts.pack import is_widened
 from svod_schedule.optimize.opts.scheduler import Scheduler
 
 __all__ = ["iter_questions"]
@@ -626,3 +627,22 @@ def _pack_panel(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterat
         *(Proposal(why, (Move(OptOp.PACK, r),)) for r in (panels or selecting[-1:] or outer)[:1]),
         Proposal(why, (Opt(OptOp.PACK, None),)),
     ]
+    yield from _pack_widened_rows(plan, outer)
+
+
+def _pack_widened_rows(plan: _Plan, loops: Sequence[UOp]) -> Iterator[Question]:
+    """Pack a tile of rows of the other operand if it is converted to a wider dtype: each element is
+    then converted as part of a vector, and not alone.
+    """
+    if plan.tiled is None or plan.panel is None:
+        return
+    axis = plan.panel.axis
+    rows = [n for n in plan.tiled.node.source.src if axis not in n.ranges and is_widened(n)]
+    inside = [r for r in loops if any(r.arg == n.arg for x in rows for n in x.ranges)]
+    if inside:
+        yield [
+            Proposal(
+                "rows are converted to a wider dtype once for each panel",
+                (Move(OptOp.PACK, inside[-1]),),
+            )
+        ]

@@ -19,15 +19,18 @@ from math import prod
 from svod_dtype import DType, index
 from svod_ir import AxisType, FreshIds, Op, TensorCore, UOp, exact_trips, max_trips
 from svod_schedule._linear_index import find_stride
-from svod_schedule.lower.vectors.products import find_core, get_locations, tile_axes
+from svod_schedule.lower.vectors.products import find_core, get_locations, is_tiled, tile_axes
 from svod_schedule.optimize.opts.tensor_cores import gate_operand
 
-__all__ = ["NO_NEST", "SQUARE", "pack_operands"]
+__all__ = ["NO_NEST", "SQUARE", "is_widened", "pack_operands"]
 
 NO_NEST = "private memory is filled in a loop over the results of one thread"
 
 STEPS_FILLED = 16
 """Steps of a tensor core for which a row is copied at a time: a vector of groups of 32 bits."""
+
+LINE = 16
+"""Elements of a converted row per cache line."""
 
 SQUARE = 8
 """Rows and columns of the tiles in which a block is transposed while it is packed."""
@@ -69,7 +72,9 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
         if (
             inside[0] not in n.ranges
             if inside
-            else n in tiles or _is_gathered(n, n.ranges - enclosing, axis, lanes)
+            else n in tiles
+            or (axis in n.ranges and is_widened(n))
+            or _is_gathered(n, n.ranges - enclosing, axis, lanes)
         )
     ]
     if not reused:
@@ -121,16 +126,33 @@ def _has_room(own: list[UOp], dtype: DType, *, is_tile: bool) -> bool:
 
 
 def _reduction_loads(sink: UOp, tiles: Mapping[UOp, DType]) -> list[UOp]:
-    """List the operands of tensor cores, and all other loads inside reductions."""
+    """List the operands of tensor cores, the widened operands of products, and all other loads inside
+    reductions.
+    """
     loads: dict[UOp, None] = {}
     for reduce in sink.iter_ops(Op.REDUCE):
         loops = set(reduce.loops)
-        nodes = reduce.source.toposort(stop=tiles)
+        widened = set() if is_tiled(reduce) else set(filter(is_widened, reduce.source.src))
+        nodes = reduce.source.toposort(stop={**tiles, **dict.fromkeys(widened)})
         candidates = (
-            n for n in nodes if n in tiles or (n.op is Op.INDEX and n.memory.op is Op.PARAM)
+            n
+            for n in nodes
+            if n in tiles or n in widened or (n.op is Op.INDEX and n.memory.op is Op.PARAM)
         )
         loads.update((n, None) for n in candidates if n.ranges & loops)
     return list(loads)
+
+
+def is_widened(operand: UOp) -> bool:
+    """Whether an operand of a product is a load that is converted to a wider float: it is packed after
+    the conversion.
+    """
+    if operand.op is Op.INDEX or not operand.dtype.is_float:
+        return False
+    locations = get_locations(operand)
+    return len(locations) == 1 and (
+        locations[0].memory.op is Op.PARAM and locations[0].dtype.itemsize < operand.dtype.itemsize
+    )
 
 
 def _layout_rank(r: UOp, load: UOp) -> tuple[int, int]:
@@ -167,8 +189,13 @@ def _make_packed(load: UOp, own: list[UOp], dtype: DType, fresh: FreshIds) -> UO
     """Make the location in private memory that holds the value of `load`; `own` are the axes of the
     packed block.
     """
+    run = _find_run(load, own)
+    if run is not None:
+        own = [*(r for r in own if r is not run), run]
     sizes = [max_trips(r) for r in own]
-    loops = [fresh.make_range(r.stop, _fill_kind(r, load)) for r in own]
+    loops = [
+        fresh.make_range(r.stop, _fill_kind(r, load) if run is None else AxisType.LOOP) for r in own
+    ]
     positions, is_inside = list(loops), None
     steps = _find_steps(load)
     if steps is not None:
@@ -180,9 +207,11 @@ def _make_packed(load: UOp, own: list[UOp], dtype: DType, fresh: FreshIds) -> UO
         positions[i] = loops[i] * steps_per_vector + loops[-1]
         sizes[i] = n_vectors * steps_per_vector
         is_inside = positions[i] < n_steps if sizes[i] > n_steps else None
-    square = _list_square(load, own)
+    tiled = _list_square(load, own) if run is None else (run,)
+    if run is not None:
+        sizes[-1] = _pad_row(sizes[-1])
     tiles: list[UOp] = []
-    for r in square:
+    for r in tiled:
         i = own.index(r)
         loops[i], inner, positions[i] = _tile(r, fresh)
         tiles.append(loops[i])
@@ -204,6 +233,27 @@ def _make_packed(load: UOp, own: list[UOp], dtype: DType, fresh: FreshIds) -> UO
     )
     fill = register.index(_flat(positions, sizes)).store(value.cast(dtype)).end(*nest)
     return register.after(fill).index(_flat(own, sizes))
+
+
+def _find_run(load: UOp, own: list[UOp]) -> UOp | None:
+    """Find the axis along which an operand that is converted to a wider dtype is contiguous in memory, if
+    its lanes are not: it is converted in vectors along this axis.
+    """
+    if not is_widened(load):
+        return None
+    position = get_locations(load)[0].position
+    runs = (r for r in own if find_stride(position, r) == 1 and max_trips(r) >= SQUARE)
+    run = next(runs, None)
+    is_vector = run is not None and run.arg.kind is AxisType.UPCAST and max_trips(run) % SQUARE == 0
+    return None if is_vector or _list_square(load, own) else run
+
+
+def _pad_row(size: int) -> int:
+    """Round the size of a packed row up to an odd number of cache lines: rows whose distance is a power of
+    two would evict each other.
+    """
+    n_lines = -(-size // LINE)
+    return (n_lines | 1) * LINE
 
 
 def _list_lanes(sink: UOp) -> set[UOp]:
@@ -229,10 +279,12 @@ def _list_square(load: UOp, own: list[UOp]) -> tuple[UOp, ...]:
     """The lanes of a packed block that are far apart in memory, and the reduced axis along which
     memory is contiguous: the block is filled in square tiles, which are transposed in registers.
     """
-    if load.op is not Op.INDEX or load.gate is not None:
+    locations = get_locations(load)
+    if len(locations) != 1 or locations[0].gate is not None or tile_axes(load, AxisType.TILE_K):
         return ()
+    position = locations[0].position
     for lanes in own:
-        stride = find_stride(load.position, lanes)
+        stride = find_stride(position, lanes)
         if (
             lanes.arg.kind is AxisType.UPCAST
             and stride not in (None, 0, 1)
@@ -243,7 +295,7 @@ def _list_square(load: UOp, own: list[UOp]) -> tuple[UOp, ...]:
                     (lanes, r)
                     for r in own
                     if r.arg.kind is AxisType.REDUCE
-                    and find_stride(load.position, r) == 1
+                    and find_stride(position, r) == 1
                     and isinstance(size := exact_trips(r), int)
                     and size >= SQUARE
                 ),
