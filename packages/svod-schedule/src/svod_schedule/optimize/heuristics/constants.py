@@ -128,7 +128,7 @@ LOADS_OF_A_VECTOR = 1 / 3
 """
 
 WIDENED_LOADS = 3
-"""How many times longer that takes for an operand that is converted to a wider dtype."""
+"""Factor of that cost for an operand that is converted to a wider dtype."""
 
 FEW_ROWS = 96
 FEW_ROWS_OF_PARTS = 64
@@ -151,7 +151,7 @@ matrix (Intel Xeon, 2 threads)."""
 
 HORIZONTAL_COST = 2
 TAIL_COST = 1.6
-"""The same for one of the log2(lanes) additions that sum up the lanes of a result, and for an element
+"""The same for each of the log2(lanes) additions that sum up the lanes of a result, and for an element
 of a tail that fills no vector. With these, a panel was chosen for 36 of 66 products of 3 to 40 rows by
 a transposed weight, 1.05 to 7 times as fast as lanes along the reduction (Intel Xeon, one thread)."""
 
