@@ -54,12 +54,11 @@ def find_panel(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Pa
         return None
     if lane_axis is not None and is_streamed(facts, reduction, lane_axis):
         return None
-    in_place = (
-        _cost_in_lanes(facts, reduction)
-        if lane_axis is None
-        else _cost_in_place(facts, reduction, lane_axis)
-    )
-    panels = [panel for panel in _iter_panels(facts, reduction, lane_axis) if panel.cost < in_place]
+    panels = [
+        panel
+        for panel in _iter_panels(facts, reduction, lane_axis)
+        if panel.cost < _cost_without(facts, reduction, lane_axis, panel)
+    ]
     # A narrow panel loads more of the other operand for each product.
     return min(panels, default=None, key=lambda p: p.cost + _cost_of_loads(reduction) / p.n_vectors)
 
@@ -245,6 +244,17 @@ def is_short_and_deep(facts: KernelFacts, reduction: Nest) -> bool:
 def _is_of_vectors(axis: UOp, lanes: int) -> bool:
     size = exact_trips(axis)
     return isinstance(size, int) and size % lanes == 0
+
+
+def _cost_without(
+    facts: KernelFacts, reduction: Nest, lane_axis: UOp | None, panel: Panel
+) -> float:
+    """Overhead of the product without a panel, relative to its work."""
+    if lane_axis is not None:
+        return _cost_in_place(facts, reduction, lane_axis)
+    # Lanes along the reduction read both operands from the L2 cache again and again.
+    is_few = panel.n_rows < constants.MIN_PACKED_ROWS
+    return _cost_in_lanes(facts, reduction) if is_few else inf
 
 
 def _cost_in_lanes(facts: KernelFacts, reduction: Nest) -> float:
