@@ -32,8 +32,7 @@ def take_threads(
     selecting = {r.arg for r in facts.axes if panel is not None and panel.operand.depends_on(r)}
 
     def count_overhead(r: UOp) -> float:
-        is_copied = panel is not None and r.arg not in selecting
-        copying = panel.cost * (n - 1) if is_copied else 0.0
+        copying = 0.0 if panel is None or r.arg in selecting else panel.cost * (n - 1)
         overhead = (
             _count_idle(r, n) + copying + _count_repeated(facts, r) + _count_waiting(facts, r)
         )
@@ -60,7 +59,7 @@ def _count_repeated(facts: KernelFacts, loop: UOp) -> float:
     """Count the steps of reductions that do not depend on `loop`, so that each thread computes them,
     relative to all steps.
     """
-    axis = _find_axis(facts, loop)
+    axis = _get_axis(facts, loop)
     repeated = sum(
         max_trips(*nest.node.ranges, *nest.loops)
         for nest in facts.reductions
@@ -88,11 +87,11 @@ def _has_long_rows(facts: KernelFacts, loop: UOp) -> bool:
 
 def _count_row_bytes(facts: KernelFacts, loop: UOp, access: Access) -> int:
     """Count the bytes of a row that is contiguous along `loop`; 0 if none is."""
-    axis = _find_axis(facts, loop)
+    axis = _get_axis(facts, loop)
     return max_trips(axis) * access.node.dtype.itemsize if access.stride(axis) == 1 else 0
 
 
-def _find_axis(facts: KernelFacts, loop: UOp) -> UOp:
+def _get_axis(facts: KernelFacts, loop: UOp) -> UOp:
     """Return the loop as it was before any Opt."""
     return next((a for a in facts.axes if a.arg == loop.arg), loop)
 

@@ -417,8 +417,8 @@ def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
 
 
 def _is_split_by_lines(facts: KernelFacts, axis: UOp, amount: int) -> bool:
-    """Whether many stores of whole vectors along `axis` would write to two cache lines each, which
-    takes twice the time, and aligned tiles are few more.
+    """Whether many stores of whole vectors along `axis` would write to two cache lines each, and aligned
+    tiles are few more.
     """
     size, lanes = exact_trips(axis), facts.access_lanes
     return (

@@ -132,7 +132,7 @@ def _reduction_loads(sink: UOp, tiles: Mapping[UOp, DType]) -> list[UOp]:
     loads: dict[UOp, None] = {}
     for reduce in sink.iter_ops(Op.REDUCE):
         loops = set(reduce.loops)
-        widened = set() if is_tiled(reduce) else set(filter(is_widened, reduce.source.src))
+        widened = {n for n in reduce.source.src if not is_tiled(reduce) and is_widened(n)}
         nodes = reduce.source.toposort(stop={**tiles, **dict.fromkeys(widened)})
         candidates = (
             n
