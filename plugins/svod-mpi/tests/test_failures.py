@@ -26,6 +26,7 @@ from svod_ir.testing import count_examples
         ("cleanup", "SystemExit: 3", 3),
         ("waiting thread", "SystemExit: 3", 3),
         ("interrupt", "KeyboardInterrupt", 1),
+        ("finalizer", "KeyboardInterrupt", 1),
     ],
 )
 def test_a_rank_that_fails_says_why_and_ends_the_others(way: str, cause: str, code: int) -> None:

@@ -9,8 +9,10 @@ The signal ends the process at once, and `mpiexec` ends the others, as for SIGKI
 
 from __future__ import annotations
 
+import _thread
 import builtins
 import os
+import signal
 import socket
 import sys
 import threading
@@ -26,6 +28,8 @@ __all__ = ["install_hooks"]
 
 _PAUSE_S: Final = 0.25
 """Time for the launcher to forward the message. MPICH's lost one in ten without a pause."""
+_DELAY_S: Final = 0.01
+"""Time for a hook to return."""
 _installed: Final[list[int]] = []
 """The number of the process that installed the hooks; children of a fork are not ranks."""
 
@@ -40,6 +44,7 @@ def install_hooks() -> None:
         return
     _installed.append(os.getpid())
     previous, previous_of_threads = sys.excepthook, threading.excepthook
+    previous_of_ignored = sys.unraisablehook
 
     def handle(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
@@ -57,12 +62,26 @@ def install_hooks() -> None:
         thread = "a thread" if arguments.thread is None else arguments.thread.name
         _abort(f"{_describe(arguments.exc_type, arguments.exc_value)}, in {thread}", 1)
 
+    def handle_ignored(arguments: sys.UnraisableHookArgs) -> None:
+        if not issubclass(arguments.exc_type, KeyboardInterrupt):
+            previous_of_ignored(arguments)
+            return
+        # Python ignores an interrupt in a finalizer. A thread sends it again once this hook has
+        # returned: sent here, it would be ignored again.
+        _thread.start_new_thread(_interrupt_later, ())
+
     sys.excepthook, threading.excepthook = handle, handle_in_thread
+    sys.unraisablehook = handle_ignored
     sys.exit = _exit
     for name in ("exit", "quit"):
         # A prompt's own functions also close its input.
         if hasattr(builtins, name) and not _is_interactive():
             setattr(builtins, name, _exit)
+
+
+def _interrupt_later() -> None:
+    time.sleep(_DELAY_S)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 class _Exit(SystemExit):

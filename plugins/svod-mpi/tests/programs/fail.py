@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 
 from mpi4py import MPI
@@ -43,6 +45,17 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
+def interrupt_a_finalizer() -> None:
+    def end(_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    event = threading.Event()
+    reference = weakref.ref(event, end)
+    del event
+    assert reference() is None
+    time.sleep(60)
+
+
 def catch_everything() -> None:
     try:
         sys.exit(3)
@@ -68,6 +81,7 @@ WAYS: dict[str, Callable[[], object]] = {
     "cleanup": exit_with_cleanup,
     "waiting thread": exit_beside_a_waiting_thread,
     "interrupt": interrupt,
+    "finalizer": interrupt_a_finalizer,
     "caught": catch_everything,
 }
 
