@@ -272,7 +272,8 @@ def _is_gathered(
     """Whether the lanes of a load are far apart: transposing its block in registers, in each iteration
     of loop `axis`, is faster than loading element by element, even if it is read only once.
     """
-    return axis in load.ranges and not lanes.isdisjoint(_list_square(load, list(own)))
+    ordered = sorted(own, key=lambda r: _layout_rank(r, load))
+    return axis in load.ranges and not lanes.isdisjoint(_list_square(load, ordered))
 
 
 def _list_square(load: UOp, own: list[UOp]) -> tuple[UOp, ...]:
