@@ -79,8 +79,8 @@ class Claims:
         return True
 
     def remove(self) -> None:
-        """Remove the file and give back all claims. Those of other processes to this file no longer
-        exclude later ones, which create it again.
+        """Remove the file and give back all claims. Later claims create it again; claims of other
+        processes to the removed file do not exclude them.
         """
         with self._lock:
             if self._descriptor is not None:

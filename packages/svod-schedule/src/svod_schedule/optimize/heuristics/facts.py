@@ -34,6 +34,7 @@ class Access:
     strides: Mapping[UOp, int | None]
 
     def stride(self, axis: UOp) -> int | None:
+        """Stride along `axis` in elements; None if it is no constant."""
         return self.strides.get(axis, 0)
 
     def depends_on(self, axis: UOp) -> bool:
@@ -60,6 +61,7 @@ class Nest:
 
     @property
     def loops(self) -> tuple[UOp, ...]:
+        """The loops that the node ends."""
         return self.node.loops
 
     @property
@@ -69,6 +71,7 @@ class Nest:
 
     @property
     def n_iterations(self) -> int:
+        """Maximum number of iterations of all loops together."""
         return max_trips(*self.loops)
 
     def is_chosen_by(self, axis: UOp) -> bool:
@@ -137,17 +140,22 @@ class KernelFacts:
 
     @property
     def n_results(self) -> int:
+        """Maximum number of results."""
         return max_trips(*self.results)
 
     def is_stored_along(self, axis: UOp) -> bool:
         """Whether results along `axis` are contiguous in memory."""
         return any(a.is_store and a.stride(axis) == 1 for a in self.accesses)
 
+    def find_axis(self, loop: UOp) -> UOp | None:
+        """Find a loop as it was before any Opt; None if an Opt made it."""
+        return next((r for r in self.axes if r.arg == loop.arg), None)
+
     def name(self, axis: UOp) -> str:
         """Format a loop as its index among all axes, or among the reduced ones, as in Opts, and its
         size.
         """
-        loop = next((r for r in self.axes if r.arg == axis.arg), None)
+        loop = self.find_axis(axis)
         if loop is None:
             return "a new loop"
         size = exact_trips(loop)

@@ -59,7 +59,7 @@ def _count_repeated(facts: KernelFacts, loop: UOp) -> float:
     """Count the steps of reductions that do not depend on `loop`, so that each thread computes them,
     relative to all steps.
     """
-    axis = _get_axis(facts, loop)
+    axis = facts.find_axis(loop)
     repeated = sum(
         max_trips(*nest.node.ranges, *nest.loops)
         for nest in facts.reductions
@@ -87,13 +87,10 @@ def _has_long_rows(facts: KernelFacts, loop: UOp) -> bool:
 
 def _count_row_bytes(facts: KernelFacts, loop: UOp, access: Access) -> int:
     """Count the bytes of a row that is contiguous along `loop`; 0 if none is."""
-    axis = _get_axis(facts, loop)
-    return max_trips(axis) * access.node.dtype.itemsize if access.stride(axis) == 1 else 0
-
-
-def _get_axis(facts: KernelFacts, loop: UOp) -> UOp:
-    """Return the loop as it was before any Opt."""
-    return next((a for a in facts.axes if a.arg == loop.arg), loop)
+    axis = facts.find_axis(loop)
+    if axis is None or access.stride(axis) != 1:
+        return 0
+    return max_trips(axis) * access.node.dtype.itemsize
 
 
 def _count_idle(r: UOp, n_threads: int) -> float:

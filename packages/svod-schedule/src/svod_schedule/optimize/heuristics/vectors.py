@@ -638,7 +638,8 @@ def _pack_widened_rows(plan: _Plan, loops: Sequence[UOp]) -> Iterator[Question]:
         return
     axis = plan.panel.axis
     rows = [n for n in plan.tiled.node.source.src if axis not in n.ranges and is_widened(n)]
-    inside = [r for r in loops if any(r.arg == n.arg for x in rows for n in x.ranges)]
+    selecting = {r.arg for n in rows for r in n.ranges}
+    inside = [r for r in loops if r.arg in selecting]
     if inside:
         yield [
             Proposal(

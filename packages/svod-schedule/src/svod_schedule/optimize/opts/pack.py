@@ -64,19 +64,18 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
         r for r in nest if r.arg.kind is AxisType.LOOP and r not in enclosing and max_trips(r) > 1
     ]
     tiles = _get_tile_dtypes(sink, cores)
-    # A load that does not depend on the next inner loop is repeated in each of its iterations.
     lanes = _list_lanes(sink)
-    reused = [
-        n
-        for n in _reduction_loads(sink, tiles)
-        if (
-            inside[0] not in n.ranges
-            if inside
-            else n in tiles
-            or (axis in n.ranges and is_widened(n))
-            or _is_gathered(n, n.ranges - enclosing, axis, lanes)
+
+    def is_reused(load: UOp) -> bool:
+        if inside:
+            # It is repeated in each iteration of the next inner loop.
+            return inside[0] not in load.ranges
+        return load in tiles or (
+            axis in load.ranges
+            and (is_widened(load) or _is_gathered(load, load.ranges - enclosing, lanes))
         )
-    ]
+
+    reused = [n for n in _reduction_loads(sink, tiles) if is_reused(n)]
     if not reused:
         return "no load of a reduction is repeated inside the loop"
     packed: dict[UOp, UOp] = {}
@@ -132,12 +131,13 @@ def _reduction_loads(sink: UOp, tiles: Mapping[UOp, DType]) -> list[UOp]:
     loads: dict[UOp, None] = {}
     for reduce in sink.iter_ops(Op.REDUCE):
         loops = set(reduce.loops)
-        widened = {n for n in reduce.source.src if not is_tiled(reduce) and is_widened(n)}
-        nodes = reduce.source.toposort(stop={**tiles, **dict.fromkeys(widened)})
+        whole = set(tiles)
+        if not is_tiled(reduce):
+            whole.update(filter(is_widened, reduce.source.src))
         candidates = (
             n
-            for n in nodes
-            if n in tiles or n in widened or (n.op is Op.INDEX and n.memory.op is Op.PARAM)
+            for n in reduce.source.toposort(stop=whole)
+            if n in whole or (n.op is Op.INDEX and n.memory.op is Op.PARAM)
         )
         loads.update((n, None) for n in candidates if n.ranges & loops)
     return list(loads)
@@ -266,14 +266,12 @@ def _list_lanes(sink: UOp) -> set[UOp]:
     }
 
 
-def _is_gathered(
-    load: UOp, own: AbstractSet[UOp], axis: UOp | None, lanes: AbstractSet[UOp]
-) -> bool:
-    """Whether the lanes of a load are far apart: transposing its block in registers, in each iteration
-    of loop `axis`, is faster than loading element by element, even if it is read only once.
+def _is_gathered(load: UOp, own: AbstractSet[UOp], lanes: AbstractSet[UOp]) -> bool:
+    """Whether the lanes of a load are far apart: transposing its block in registers is faster than
+    loading element by element, even if it is read only once.
     """
     ordered = sorted(own, key=lambda r: _layout_rank(r, load))
-    return axis in load.ranges and not lanes.isdisjoint(_list_square(load, ordered))
+    return not lanes.isdisjoint(_list_square(load, ordered))
 
 
 def _list_square(load: UOp, own: list[UOp]) -> tuple[UOp, ...]:

@@ -111,6 +111,7 @@ class Scheduler:
 
     @property
     def reduced_axes(self) -> list[UOp]:
+        """The axes of reductions, in the order of `axes`."""
         return [r for r in self.axes if r.arg.kind in _REDUCED]
 
     @property
@@ -253,12 +254,8 @@ class Scheduler:
         misalignment = find_misalignment(stores, axis, self.target)
         if misalignment is None:
             raise OptError(opt=opt, reason="all its results are stored at whole vectors, or none")
-        if any(
-            n.op is Op.END
-            and (axis in n.loops or axis in n.ranges)
-            and not all(r in n.loops or r in n.ranges for r in misalignment.ranges)
-            for n in self._order
-        ):
+        nests = (n.ranges.union(n.loops) for n in self._order if n.op is Op.END)
+        if any(axis in nest and not misalignment.ranges <= nest for nest in nests):
             raise OptError(opt=opt, reason="it is shared by loops over other rows")
         return self._tile_with_overlap(axis, amount, AxisType.UPCAST, misalignment)
 
