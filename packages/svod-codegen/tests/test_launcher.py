@@ -68,6 +68,37 @@ done:
 }
 """
 
+WAIT_FOR_ALL = """\
+define void @wait_for_all(ptr noalias %buffers, ptr noalias %values, i64 %core_id) nounwind {
+entry:
+  %count = load ptr, ptr %buffers
+  %n_others = load i64, ptr %values
+  %patience_at = getelementptr i64, ptr %values, i64 1
+  %patience = load i64, ptr %patience_at
+  %first = icmp eq i64 %core_id, 0
+  br i1 %first, label %wait, label %report
+report:
+  %before = atomicrmw add ptr %count, i64 1 acq_rel
+  br label %done
+wait:
+  %i = phi i64 [0, %entry], [%next, %pause]
+  %n = load atomic i64, ptr %count acquire, align 8
+  %all = icmp eq i64 %n, %n_others
+  br i1 %all, label %found, label %pause
+pause:
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %patience
+  br i1 %more, label %wait, label %done
+found:
+  %found_at = getelementptr i64, ptr %count, i64 1
+  store i64 1, ptr %found_at
+  br label %done
+done:
+  ret void
+}
+"""
+"""count[1] = 1 if all other parts of the launch end while part 0 runs."""
+
 
 def load(source: str, name: str) -> CpuProgram:
     return CpuProgram.load(CompiledSpec(name, binary=default_compiler().compile_source(source)))
@@ -125,6 +156,24 @@ def test_every_part_runs_once(pool: Pool, kernels: Kernels):
         data = zeros(n_parts + 1)
         launcher.run(launcher.make_table([launch(kernels.add, [data], [5], n_parts)]))
         assert data.tolist() == [5] * n_parts + [0]
+
+
+def test_other_threads_run_the_parts_of_one_that_is_slow():
+    program = load(WAIT_FOR_ALL, "wait_for_all")
+    for n_threads in (2, 3):
+        pool = Pool(n_threads)
+        if pool.parking == "none":
+            pytest.skip("no threads here")
+        try:
+            launcher = CpuBatchLauncher(pool)
+            for n_parts in (2, 3, 8, 61):
+                data = zeros(2)
+                launcher.run(
+                    launcher.make_table([launch(program, [data], [n_parts - 1, 10**9], n_parts)])
+                )
+                assert data.tolist() == [n_parts - 1, 1]
+        finally:
+            pool.stop()
 
 
 def test_a_table_runs_again_with_new_values_and_buffers(pool: Pool, kernels: Kernels):
@@ -344,7 +393,7 @@ def test_the_launchers_ir_has_no_open_placeholders(machine: str, system: str, pa
 def test_words_that_different_threads_write_are_on_different_cache_lines():
     shared = [
         PoolLayout.SEQUENCE,
-        PoolLayout.TICKET,
+        PoolLayout.QUEUES,
         PoolLayout.UNFINISHED,
         PoolLayout.SLEEPERS,
         PoolLayout.BUSY,

@@ -357,6 +357,41 @@ def test_there_are_as_many_parts_as_cores(make_kernel: MakeKernel, cores: int) -
     assert [o.amount for o in opts] == ([cores] if cores > 1 else [])
 
 
+SHARED = replace(AVX2, cores=2, parts_per_core=8)
+
+
+@pytest.mark.parametrize(
+    ("size", "n_parts"),
+    [
+        (1 << 22, 16),
+        # Few elements are not worth many parts.
+        (1 << 18, 4),
+        (1 << 16, 2),
+    ],
+)
+def test_a_target_whose_threads_share_parts_gets_several_per_core(
+    make_kernel: MakeKernel, size: int, n_parts: int
+) -> None:
+    kernel = make_kernel(tensor(1, size) * 2)
+    (opt,) = opts_of(choose(kernel, SHARED), OptOp.THREAD)
+    assert opt.amount == n_parts
+
+
+def test_threads_split_the_loop_that_has_many_iterations(make_kernel: MakeKernel) -> None:
+    kernel = make_kernel(make_permute(tensor(1, 1000, 2, 500), (1, 0, 2)) * 2)
+    (opt,) = opts_of(choose(kernel, replace(SHARED, parts_per_core=1)), OptOp.THREAD)
+    assert (opt.axis, opt.amount) == (0, 2)
+    (opt,) = opts_of(choose(kernel, SHARED), OptOp.THREAD)
+    assert opt.axis == 1
+    assert opt.amount > 8
+
+
+def test_rows_that_no_number_of_parts_divides_overlap(make_kernel: MakeKernel) -> None:
+    scheduler = choose(make_kernel(softmax(tensor(1, 499, 512))), SHARED).scheduler
+    thread = next(r for r in scheduler.axes if r.arg[1] is AxisType.THREAD)
+    assert 2 < int(thread.vmax) + 1 < 499
+
+
 @pytest.mark.parametrize("size", [MIN_THREADED_WORK // 2, MIN_THREADED_WORK * 2])
 def test_only_work_above_the_threshold_is_split(make_kernel: MakeKernel, size: int) -> None:
     opts = opts_of(choose(make_kernel(tensor(1, size) * 2), AVX2), OptOp.THREAD)

@@ -120,9 +120,12 @@ def test_tensor_cores_can_be_forbidden() -> None:
 
 
 def test_threads_are_a_part_of_the_targets_cores() -> None:
-    target = replace(Target.generic(), cores=8)
+    target = replace(Target.generic(), cores=8, parts_per_core=4)
+    assert OptimizerConfig(threads=8).restrict(target) is target
     for strategy in ("heuristic", "beam"):
         limited = OptimizerConfig(strategy=strategy, threads=3)
+        # The pool has more threads, each of which may run a part.
+        assert limited.restrict(target).parts_per_core == 1
         assert limited.restrict(target).cores == limited.restrict_cores(target).cores == 3
         assert limited.restrict(replace(target, cores=2)).cores == 2
         assert limited.fingerprint != OptimizerConfig(strategy=strategy).fingerprint

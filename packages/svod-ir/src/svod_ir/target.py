@@ -140,7 +140,9 @@ class Rates:
 class Target:
     """The features and resources of a machine for kernels; rates and sizes are per core.
 
-    `l3_bytes` is shared by all cores, 0 if there is no such cache. `native_ops` and `native_dtypes`
+    A kernel is split into up to `cores * parts_per_core` parts: with several per core, a core that
+    is slow, or that other programs use, computes fewer of them. `l3_bytes` is shared by all cores, 0
+    if there is no such cache. `native_ops` and `native_dtypes`
     are the ones that the renderer accepts: all others are rewritten to them. The exception are
     `shared_ops`, a subset of SIN, COS and TAN: they stay for rare arguments, inside of loops of at
     most one iteration, and for all arguments in kernels that use them often; the renderer calls
@@ -159,6 +161,7 @@ class Target:
     vector_bits: int
     vector_registers: int
     cores: int
+    parts_per_core: int = 1
     l1_bytes: int
     l2_bytes: int
     l3_bytes: int

@@ -196,7 +196,8 @@ class OptimizerConfig:
         """
         if not 0 < self.threads < target.cores:
             return target
-        return replace(target, cores=self.threads)
+        # Each part may run on a thread of its own.
+        return replace(target, cores=self.threads, parts_per_core=1)
 
     @property
     def fingerprint(self) -> str:

@@ -33,6 +33,11 @@ __all__ = [
     "make_target",
 ]
 
+_PARTS_PER_CORE: Final = 8
+"""Maximum number of parts of a kernel for each thread of the pool: the last one to finish is late by
+an eighth of its work.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class HostCpu:
@@ -91,6 +96,7 @@ def host_target(options: CodegenOptions | None = None) -> Target:
     return replace(
         make_target(get_machine(), get_cpu_features(), _get_cache_sizes()),
         cores=resolved.threads,
+        parts_per_core=_PARTS_PER_CORE,
         contracts=resolved.contracts,
     )
 

@@ -1,10 +1,12 @@
 """Thread pool and its parallel regions, in LLVM IR.
 
-The pool is a block of memory.  A parallel region publishes the head of a group, sets `ticket` to
-the number of parts and increments `sequence`.  All threads, including the caller, claim parts by
-decrementing `ticket`; the caller never waits for a thread that claimed no part, so a worker that
-wakes late costs nothing.  A successful claim keeps `unfinished` above zero, so the group cannot
-change while a part of it runs.  Workers spin for a moment after their last part, then sleep in the
+The pool is a block of memory.  A parallel region publishes the head of a group, divides its parts
+among the queues and increments `sequence`.  A thread claims the parts of its own queue, which are
+the same in kernel after kernel, so that its cache holds their data, and then the remaining parts of
+the other queues: so threads that are slow, or that other programs interrupt, run fewer parts.  The
+caller, which has the first queue, never waits for a thread that claimed no part, so a worker that wakes late costs
+nothing.  A claimed part keeps `unfinished` above zero, so the group cannot change while it runs.
+Workers spin for a moment after their last part, then sleep in the
 kernel (futex) or on a condition variable.  One region runs at a time: a caller that finds the pool
 busy runs all its parts itself."""
 
@@ -22,7 +24,7 @@ class PoolLayout:
 
     SEQUENCE: Final = 0  # i32, incremented for each region; workers wait on it
     GROUP: Final = 64  # ptr to the head of the group
-    TICKET: Final = 128  # i64, parts not yet claimed; negative after failed claims
+    STARTED: Final = 128  # i64, workers that have begun, each of which has the queue of this number
     UNFINISHED: Final = 192  # i64, parts not yet done
     SLEEPERS: Final = 256  # i32
     STOP: Final = 320  # i32, tells workers to end
@@ -31,9 +33,13 @@ class PoolLayout:
     SPINS: Final = 456  # i64, pauses before a worker sleeps
     IS_STARTED: Final = 464  # i32
     N_WORKERS: Final = 472  # i64
+    N_QUEUES: Final = 480  # i64, queues of the current region: no more than its parts
     MUTEX: Final = 512  # pthread_mutex_t, at most 64 bytes
     CONDITION: Final = 576  # pthread_cond_t, at most 64 bytes
-    HANDLES: Final = 640  # pthread_t[WANTED]
+    QUEUES: Final = 640  # i64 every 64 bytes: the next part (low half), and the end of the parts
+    MAX_QUEUES: Final = 16  # filling more of them would take longer than small kernels
+    QUEUE_BYTES: Final = 64 * MAX_QUEUES
+    HANDLES: Final = QUEUES + QUEUE_BYTES  # pthread_t[WANTED]
 
 
 NO_WORKERS: Final = """
@@ -50,26 +56,79 @@ define void @svod_reset_after_fork(ptr %pool) nounwind {
 """
 
 WORKERS: Final = """
-define internal void @claim_parts(ptr %pool) nounwind {
+define internal void @claim_parts(ptr %pool, i64 %own) nounwind {
 entry:
-  %ticket = getelementptr i8, ptr %pool, i64 ${TICKET}
   %unfinished = getelementptr i8, ptr %pool, i64 ${UNFINISHED}
   %group_at = getelementptr i8, ptr %pool, i64 ${GROUP}
+  %queues = getelementptr i8, ptr %pool, i64 ${QUEUES}
+  %n_queues_at = getelementptr i8, ptr %pool, i64 ${N_QUEUES}
+  %n_queues = load atomic i64, ptr %n_queues_at monotonic, align 8
+  br label %open
+open:
+  %tried = phi i64 [0, %entry], [%more_tried, %drained]
+  %count = phi i64 [0, %entry], [%ran, %drained]
+  %sum = add i64 %own, %tried
+  %number = urem i64 %sum, %n_queues
+  %offset = shl i64 %number, 6
+  %queue = getelementptr i8, ptr %queues, i64 %offset
   br label %look
 look:                                    ; a plain look first, so that latecomers do not fight for the line
-  %left = load atomic i64, ptr %ticket monotonic, align 8
-  %some = icmp sgt i64 %left, 0
-  br i1 %some, label %claim, label %done
+  %ran = phi i64 [%count, %open], [%more_ran, %run]
+  %state = load atomic i64, ptr %queue monotonic, align 8
+  %next = and i64 %state, 4294967295
+  %end = lshr i64 %state, 32
+  %some = icmp ult i64 %next, %end
+  br i1 %some, label %claim, label %drained
 claim:
-  %claimed = atomicrmw sub ptr %ticket, i64 1 acq_rel
-  %won = icmp sgt i64 %claimed, 0
-  br i1 %won, label %run, label %done
+  %claimed = atomicrmw add ptr %queue, i64 1 acq_rel
+  %part = and i64 %claimed, 4294967295
+  %stop = lshr i64 %claimed, 32
+  %won = icmp ult i64 %part, %stop
+  br i1 %won, label %run, label %drained
 run:
   %group = load ptr, ptr %group_at
-  %part = sub i64 %claimed, 1
   call void @run_part(ptr %group, i64 %part)
-  %before = atomicrmw sub ptr %unfinished, i64 1 release
+  %more_ran = add i64 %ran, 1
   br label %look
+drained:
+  %more_tried = add i64 %tried, 1
+  %all = icmp eq i64 %more_tried, %n_queues
+  br i1 %all, label %done, label %open
+done:
+  %any = icmp ne i64 %ran, 0
+  br i1 %any, label %report, label %return
+report:
+  %before = atomicrmw sub ptr %unfinished, i64 %ran release
+  br label %return
+return:
+  ret void
+}
+
+; Divide the parts evenly among the queues. The others were left empty by the last region that used them.
+define internal void @fill_queues(ptr %pool, i64 %n_parts) nounwind {
+entry:
+  %wanted_at = getelementptr i8, ptr %pool, i64 ${WANTED}
+  %n_queues_at = getelementptr i8, ptr %pool, i64 ${N_QUEUES}
+  %wanted = load i64, ptr %wanted_at
+  %n_threads = add i64 %wanted, 1
+  %few = call i64 @llvm.smin.i64(i64 %n_threads, i64 ${MAX_QUEUES})
+  %n_queues = call i64 @llvm.smin.i64(i64 %few, i64 %n_parts)
+  store atomic i64 %n_queues, ptr %n_queues_at monotonic, align 8
+  br label %fill
+fill:
+  %number = phi i64 [0, %entry], [%after, %fill]
+  %begin = phi i64 [0, %entry], [%end, %fill]
+  %after = add i64 %number, 1
+  %product = mul i64 %after, %n_parts
+  %end = udiv i64 %product, %n_queues
+  %high = shl i64 %end, 32
+  %state = or i64 %high, %begin
+  %distance = shl i64 %number, 6
+  %position = add i64 %distance, ${QUEUES}
+  %queue = getelementptr i8, ptr %pool, i64 %position
+  store atomic i64 %state, ptr %queue release, align 8
+  %all = icmp eq i64 %after, %n_queues
+  br i1 %all, label %done, label %fill
 done:
   ret void
 }
@@ -96,6 +155,9 @@ entry:
   %stop_at = getelementptr i8, ptr %pool, i64 ${STOP}
   %spins_at = getelementptr i8, ptr %pool, i64 ${SPINS}
   %sleepers = getelementptr i8, ptr %pool, i64 ${SLEEPERS}
+  %started = getelementptr i8, ptr %pool, i64 ${STARTED}
+  %others = atomicrmw add ptr %started, i64 1 monotonic
+  %own = add i64 %others, 1
   br label %look
 look:
   %seen = load atomic i32, ptr %sequence acquire, align 4
@@ -103,7 +165,7 @@ look:
   %stopped = icmp ne i32 %stop, 0
   br i1 %stopped, label %done, label %work
 work:
-  call void @claim_parts(ptr %pool)
+  call void @claim_parts(ptr %pool, i64 %own)
   %spins = load i64, ptr %spins_at
   br label %spin
 spin:
@@ -170,15 +232,14 @@ start:
 publish:
   %group_at = getelementptr i8, ptr %pool, i64 ${GROUP}
   %unfinished = getelementptr i8, ptr %pool, i64 ${UNFINISHED}
-  %ticket = getelementptr i8, ptr %pool, i64 ${TICKET}
   store ptr %group, ptr %group_at
   store atomic i64 %n_parts, ptr %unfinished monotonic, align 8
-  %old = atomicrmw xchg ptr %ticket, i64 %n_parts release
+  call void @fill_queues(ptr %pool, i64 %n_parts)
   %others = sub i64 %n_parts, 1
   %few = call i64 @llvm.smin.i64(i64 %others, i64 %wanted)
   %few32 = trunc i64 %few to i32
   call void @announce(ptr %pool, i32 %few32)
-  call void @claim_parts(ptr %pool)
+  call void @claim_parts(ptr %pool, i64 0)
   br label %wait
 wait:
   %spun = phi i64 [0, %publish], [%more, %next]
@@ -211,6 +272,8 @@ ${init_parking}
   %initialised = call i32 @pthread_attr_init(ptr %attributes)
   %sized = call i32 @pthread_attr_setstacksize(ptr %attributes, i64 ${stack_bytes})
   store i32 1, ptr %started_at
+  %begun = getelementptr i8, ptr %pool, i64 ${STARTED}
+  store i64 0, ptr %begun
   %wanted = load i64, ptr %wanted_at
   br label %next
 next:
@@ -275,17 +338,18 @@ define void @svod_reset_after_fork(ptr %pool) nounwind {
   %workers_at = getelementptr i8, ptr %pool, i64 ${N_WORKERS}
   %stop_at = getelementptr i8, ptr %pool, i64 ${STOP}
   %sleepers_at = getelementptr i8, ptr %pool, i64 ${SLEEPERS}
-  %ticket_at = getelementptr i8, ptr %pool, i64 ${TICKET}
   %busy = getelementptr i8, ptr %pool, i64 ${BUSY}
   store i32 0, ptr %started_at
   store i64 0, ptr %workers_at
   store i32 0, ptr %stop_at
   store i32 0, ptr %sleepers_at
-  store i64 0, ptr %ticket_at
+  %queues = getelementptr i8, ptr %pool, i64 ${QUEUES}
+  call void @llvm.memset.p0.i64(ptr %queues, i8 0, i64 ${QUEUE_BYTES}, i1 false)
   store atomic i32 0, ptr %busy release, align 4
   ret void
 }
 
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i32 @sched_yield()
 declare i32 @sigfillset(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)

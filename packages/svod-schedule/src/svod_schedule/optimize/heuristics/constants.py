@@ -23,6 +23,13 @@ MAX_IMBALANCE = 0.05
 """Fraction of the work that threads may repeat, or of the time that they may wait, before another loop is
 split instead."""
 
+MIN_PART_WORK = 1 << 16
+"""Minimum number of steps of a part, where there are more parts than threads."""
+
+UNEVEN_COST = 0.2
+"""Fraction of the time that threads are expected to wait for a slow one if each gets one part; it is
+inversely proportional to the number of parts."""
+
 MIN_UPDATED_BYTES = 1 << 11
 """Minimum part of each updated row for a thread. With less, the threads wait for the cache lines that
 they share, and read all indices: rows of 92 bytes took two to five times as long on two threads, rows

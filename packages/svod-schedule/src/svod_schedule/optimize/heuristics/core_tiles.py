@@ -211,7 +211,8 @@ class _CoreTiles:
             yield from self._take(row, height)
         if self.is_packed and not is_whole:
             yield from self._split_panel(max(min(constants.PANEL_TILES, self.n_panel // width), 1))
-        yield from take_threads(self.facts, self.scheduler)
+        # Each part packs its operands.
+        yield from take_threads(self.facts, self.scheduler, most=self.target.cores)
         yield from self._pack(has_rows_outside=has_rows_outside)
 
     def _register_tile(self, n_rows: int) -> tuple[int, int]:

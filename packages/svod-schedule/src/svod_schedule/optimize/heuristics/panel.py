@@ -36,13 +36,14 @@ class Panel(NamedTuple):
 
     `n_rows` is the number of times that each element is read. `cost` is the overhead of packing,
     and of storing results that are not contiguous along the panel, relative to the work of the
-    product."""
+    product; `copying` is that of packing alone."""
 
     axis: UOp
     operand: Access
     n_vectors: int
     n_rows: int
     cost: float
+    copying: float
 
 
 def find_panel(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Panel | None:
@@ -101,8 +102,9 @@ def _iter_panels(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> 
             facts.lanes,
             _cost_of_loads(reduction),
         )
-        copying = constants.VECTOR_COPY_COST if is_along else constants.ACROSS_COST * facts.lanes
-        cost = copying / n_rows + _cost_outside(facts, reduction, axis, n_vectors)
+        step = constants.VECTOR_COPY_COST if is_along else constants.ACROSS_COST * facts.lanes
+        copying = step / n_rows
+        cost = copying + _cost_outside(facts, reduction, axis, n_vectors)
         if size < facts.lanes:
             cost += _count_idle(size, facts.lanes)
         if any(
@@ -117,7 +119,7 @@ def _iter_panels(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> 
             and n_rows * n_vectors <= count_accumulators(facts.target)
         )
         if n_vectors > 0 and not is_read_once:
-            yield Panel(axis, packed[0], n_vectors, n_rows, cost)
+            yield Panel(axis, packed[0], n_vectors, n_rows, cost, copying)
 
 
 def _cost_outside(facts: KernelFacts, reduction: Nest, axis: UOp, n_vectors: int) -> float:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf
+from typing import NamedTuple
 
 from svod_ir import AxisType, OptOp, UOp, exact_trips, max_trips
+from svod_ir.sizes import max_size
 from svod_schedule.optimize.heuristics import constants
 from svod_schedule.optimize.heuristics.facts import Access, KernelFacts
 from svod_schedule.optimize.heuristics.panel import Panel
@@ -16,10 +18,12 @@ __all__ = ["take_threads"]
 
 
 def take_threads(
-    facts: KernelFacts, scheduler: Scheduler, panel: Panel | None = None
+    facts: KernelFacts, scheduler: Scheduler, panel: Panel | None = None, *, most: int | None = None
 ) -> Iterator[Question]:
-    """Split the outermost loop whose iterations the threads share evenly, or else the one with which
-    they repeat least. With a loop that does not select the `panel`, each thread packs all panels.
+    """Split the outermost loop that the threads share evenly, or else the one with which they repeat
+    least. With a loop that does not select the `panel`, each part packs all panels.
+
+    `most` is the maximum number of parts, by default `cores * parts_per_core` of the target.
     """
     n = facts.target.cores
     if n < 2 or facts.target.has_local:
@@ -29,34 +33,63 @@ def take_threads(
             Proposal(f"one thread: {facts.work} steps are less than {constants.MIN_THREADED_WORK}")
         ]
         return
-    selecting = {r.arg for r in facts.axes if panel is not None and panel.operand.depends_on(r)}
-
-    def count_overhead(r: UOp) -> float:
-        copying = 0.0 if panel is None or r.arg in selecting else panel.cost * (n - 1)
-        overhead = (
-            _count_idle(r, n) + copying + _count_repeated(facts, r) + _count_waiting(facts, r)
-        )
-        return overhead if overhead > constants.MAX_IMBALANCE else 0.0
-
-    # The sort is stable: among equal loops, the outermost one is first. A kernel that reads its own
-    # output cannot be split with an overlap, but after its loop is padded.
     loops = [
         r
         for r in scheduler.axes
         if r.arg.kind is AxisType.LOOP and int(r.stop.vmin) >= n and _has_long_rows(facts, r)
     ]
+    shares = (_divide(facts, r, panel, most or n * facts.target.parts_per_core) for r in loops)
+    # The sort is stable: among equal loops, the outermost one is first. A kernel that reads its own
+    # output cannot be split with an overlap, but after its loop is padded.
     yield (
         Proposal(
-            f"{n} threads along {facts.name(r)}, for {facts.work} steps",
-            (*padding, Move(OptOp.THREAD, r, n)),
+            f"{n} threads along {facts.name(r)}{_name_parts(n_parts, n)}, for {facts.work} steps",
+            (*padding, Move(OptOp.THREAD, r, n_parts)),
         )
-        for r in sorted(loops, key=count_overhead)
-        for padding in ((), (Move(OptOp.PADTO, r, n),))
+        for r, n_parts, _ in sorted(shares, key=lambda share: share.overhead)
+        for padding in ((), (Move(OptOp.PADTO, r, n_parts),))
     )
 
 
+def _name_parts(n_parts: int, n_threads: int) -> str:
+    return "" if n_parts == n_threads else f" in {n_parts} parts"
+
+
+class _Share(NamedTuple):
+    """A loop in `n_parts`; the overhead is relative to all work, and 0 if it is negligible."""
+
+    loop: UOp
+    n_parts: int
+    overhead: float
+
+
+def _divide(facts: KernelFacts, loop: UOp, panel: Panel | None, most: int) -> _Share:
+    """Divide a loop into the number of parts with the least overhead."""
+    n, size = facts.target.cores, max_size(exact_trips(loop))
+    is_selecting = panel is not None and loop.arg in {
+        r.arg for r in facts.axes if panel.operand.depends_on(r)
+    }
+    copying = 0.0 if panel is None or is_selecting else panel.copying
+    repeated = copying + _count_repeated(facts, loop)
+    waiting = _count_waiting(facts, loop)
+    # Each part of an update reads all indices.
+    fitting = n if facts.updated else min(most, size, facts.work // constants.MIN_PART_WORK)
+
+    def count_overhead(n_parts: int) -> float:
+        return (
+            _count_idle(loop, n_parts, n)
+            + repeated * (n_parts - 1)
+            + waiting * n_parts
+            + constants.UNEVEN_COST * n * (1 / n_parts - 1 / most)
+        )
+
+    n_parts = min(range(n, max(fitting, n) + 1), key=count_overhead)
+    overhead = count_overhead(n_parts)
+    return _Share(loop, n_parts, overhead if overhead > constants.MAX_IMBALANCE else 0.0)
+
+
 def _count_repeated(facts: KernelFacts, loop: UOp) -> float:
-    """Count the steps of reductions that do not depend on `loop`, so that each thread computes them,
+    """Count the steps of reductions that do not depend on `loop`, so that each part computes them,
     relative to all steps.
     """
     axis = facts.find_axis(loop)
@@ -65,18 +98,18 @@ def _count_repeated(facts: KernelFacts, loop: UOp) -> float:
         for nest in facts.reductions
         if axis not in nest.node.ranges
     )
-    return (facts.target.cores - 1) * repeated / facts.n_steps
+    return repeated / facts.n_steps
 
 
 def _count_waiting(facts: KernelFacts, loop: UOp) -> float:
-    """Estimate how long threads that share `loop` wait for the cache line at the end of each part of a
-    row of results, relative to the work on the row.
+    """Estimate how long threads that share `loop` wait for the cache line at the end of a part of a row
+    of results, relative to the work on the row.
     """
     if len(facts.results) == 1:
         return 0.0
     rows = (_count_row_bytes(facts, loop, a) for a in facts.accesses if a.is_store)
     n_steps = min((n for n in rows if n), default=inf) * facts.work / facts.n_results
-    return constants.SHARED_LINE_COST * facts.target.cores / n_steps
+    return constants.SHARED_LINE_COST / n_steps
 
 
 def _has_long_rows(facts: KernelFacts, loop: UOp) -> bool:
@@ -93,11 +126,12 @@ def _count_row_bytes(facts: KernelFacts, loop: UOp, access: Access) -> int:
     return max_trips(axis) * access.node.dtype.itemsize
 
 
-def _count_idle(r: UOp, n_threads: int) -> float:
-    """Count the iterations that are computed twice, or not at all, by `n_threads` parts of a loop of the
-    same length, relative to the loop.
+def _count_idle(r: UOp, n_parts: int, n_threads: int) -> float:
+    """Estimate how long threads wait for the last of `n_parts` parts of a loop of the same length, or
+    compute iterations that others compute too, relative to the time of the loop.
     """
     size = exact_trips(r)
     if not isinstance(size, int):
-        size = max_trips(r) // n_threads * n_threads
-    return -(-size // n_threads) * n_threads / size - 1
+        size = max_trips(r) // n_parts * n_parts
+    n_rounds = -(-n_parts // n_threads)
+    return n_rounds * -(-size // n_parts) * n_threads / size - 1

@@ -54,7 +54,7 @@ def iter_questions(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Questio
     yield from _fill_rows(facts, plan)
     yield from _take_reduced_lanes(facts, plan)
     yield from _take_tiles(facts, plan)
-    yield from take_threads(facts, scheduler, plan.panel)
+    yield from take_threads(facts, scheduler, plan.panel, most=_limit_parts(facts, plan))
     yield from _pack_panel(facts, plan, scheduler)
 
 
@@ -75,6 +75,21 @@ def _make_plan(facts: KernelFacts) -> _Plan:
         lane_axis = None
     panel = find_panel(facts, tiled, lane_axis) if tiled is not None else None
     return _Plan(lane_axis if panel is None else panel.axis, tiled, panel)
+
+
+def _limit_parts(facts: KernelFacts, plan: _Plan) -> int | None:
+    """Maximum number of parts for threads: an operand that is streamed is read in the order of memory
+    only if each part has a large piece of each row.
+    """
+    is_in_order = (
+        plan.panel is None
+        and plan.lane_axis is not None
+        and any(
+            len(nest.operands) > 1 and is_streamed(facts, nest, plan.lane_axis)
+            for nest in facts.reductions
+        )
+    )
+    return facts.target.cores if is_in_order else None
 
 
 def _find_lane_axis(
