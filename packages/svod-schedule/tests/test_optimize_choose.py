@@ -10,6 +10,7 @@ import pytest
 from svod_dtype import DType, bfloat16, float16, float32, float64, int32, uint8
 from svod_ir import (
     AxisType,
+    KernelInfo,
     Op,
     Opt,
     OptOp,
@@ -25,6 +26,7 @@ from svod_ir import (
     make_shrink,
 )
 from svod_ir.testing import assert_same
+from svod_ir.testing.nodes import param
 from svod_ir.testing.programs import linear, matmul, reduce, softmax, tensor
 from svod_schedule.linearize import linearize
 from svod_schedule.optimize import Chosen, Scheduler, apply_opts, choose
@@ -384,6 +386,17 @@ def test_threads_split_the_loop_that_has_many_iterations(make_kernel: MakeKernel
     (opt,) = opts_of(choose(kernel, SHARED), OptOp.THREAD)
     assert opt.axis == 1
     assert opt.amount > 8
+
+
+@pytest.mark.parametrize(("size", "n_parts"), [(1024, 16), (1029, 7), (1021, 16)])
+def test_an_update_in_place_has_even_parts(size: int, n_parts: int) -> None:
+    rows, columns = UOp.range(size, 0, AxisType.LOOP), UOp.range(2048, 1, AxisType.LOOP)
+    x = param(0, size * 2048).index(rows * 2048 + columns)
+    kernel = UOp.sink(x.store(x * 2).end(rows, columns), arg=KernelInfo())
+    chosen = choose(kernel, SHARED)
+    (opt,) = opts_of(chosen, OptOp.THREAD)
+    assert opt.amount == n_parts
+    assert bool(opts_of(chosen, OptOp.PADTO)) == (size % n_parts != 0)
 
 
 def test_rows_that_no_number_of_parts_divides_overlap(make_kernel: MakeKernel) -> None:

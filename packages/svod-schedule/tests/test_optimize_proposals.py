@@ -40,6 +40,7 @@ GPU = replace(
 TARGETS = {
     "avx2": AVX2,
     "avx512": AVX512,
+    "shared": replace(AVX512, cores=2, parts_per_core=8),
     "neon": replace(AVX2, vector_bits=128, vector_registers=32),
     "tensor-cores": replace(
         AVX512, tensor_cores=(TensorCore((16, 1, 4), 4, (uint8, int8, int32)),)

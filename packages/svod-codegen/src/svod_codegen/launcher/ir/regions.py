@@ -4,11 +4,11 @@ The pool is a block of memory.  A parallel region publishes the head of a group,
 among the queues and increments `sequence`.  A thread claims the parts of its own queue, which are
 the same in kernel after kernel, so that its cache holds their data, and then the remaining parts of
 the other queues: so threads that are slow, or that other programs interrupt, run fewer parts.  The
-caller, which has the first queue, never waits for a thread that claimed no part, so a worker that wakes late costs
-nothing.  A claimed part keeps `unfinished` above zero, so the group cannot change while it runs.
-Workers spin for a moment after their last part, then sleep in the
-kernel (futex) or on a condition variable.  One region runs at a time: a caller that finds the pool
-busy runs all its parts itself."""
+caller, which has the first queue, never waits for a thread that claimed no part, so a worker that
+wakes late costs nothing.  A claimed part keeps `unfinished` above zero, so the group cannot change
+while it runs.  Workers spin for a moment after their last part, then sleep in the kernel (futex) or
+on a condition variable.  One region runs at a time: a caller that finds the pool busy runs all its
+parts itself."""
 
 from __future__ import annotations
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from math import inf
 from typing import NamedTuple
 
 from svod_ir import AxisType, OptOp, UOp, exact_trips, max_trips
-from svod_ir.sizes import max_size
 from svod_schedule.optimize.heuristics import constants
-from svod_schedule.optimize.heuristics.facts import Access, KernelFacts
+from svod_schedule.optimize.heuristics.facts import Access, KernelFacts, is_multiple
 from svod_schedule.optimize.heuristics.panel import Panel
 from svod_schedule.optimize.heuristics.proposals import Move, Proposal, Question
 from svod_schedule.optimize.opts.scheduler import Scheduler
@@ -39,41 +39,49 @@ def take_threads(
         if r.arg.kind is AxisType.LOOP and int(r.stop.vmin) >= n and _has_long_rows(facts, r)
     ]
     shares = (_divide(facts, r, panel, most or n * facts.target.parts_per_core) for r in loops)
-    # The sort is stable: among equal loops, the outermost one is first. A kernel that reads its own
-    # output cannot be split with an overlap, but after its loop is padded.
-    yield (
-        Proposal(
-            f"{n} threads along {facts.name(r)}{_name_parts(n_parts, n)}, for {facts.work} steps",
-            (*padding, Move(OptOp.THREAD, r, n_parts)),
-        )
-        for r, n_parts, _ in sorted(shares, key=lambda share: share.overhead)
-        for padding in ((), (Move(OptOp.PADTO, r, n_parts),))
-    )
-
-
-def _name_parts(n_parts: int, n_threads: int) -> str:
-    return "" if n_parts == n_threads else f" in {n_parts} parts"
+    # The sort is stable: among equal loops, the outermost one is first.
+    ordered = sorted(shares, key=lambda share: share.overhead)
+    yield chain.from_iterable(_split(facts, share) for share in ordered)
 
 
 class _Share(NamedTuple):
-    """A loop in `n_parts`; the overhead is relative to all work, and 0 if it is negligible."""
+    """A loop in `n_parts`; the overhead is relative to all work, and 0 if it is negligible. `n_even` is
+    the best number of parts that divides the loop, if there is one.
+    """
 
     loop: UOp
     n_parts: int
+    n_even: int | None
     overhead: float
+
+
+def _split(facts: KernelFacts, share: _Share) -> Iterator[Proposal]:
+    loop, n_parts, n_even, _ = share
+    # A kernel that reads its own output cannot be split with an overlap, but evenly, or after its
+    # loop is padded.
+    splits = [(n_parts, [Move(OptOp.THREAD, loop, n_parts)])]
+    if n_even is not None and n_even != n_parts:
+        splits.append((n_even, [Move(OptOp.THREAD, loop, n_even)]))
+    splits.append((n_parts, [Move(OptOp.PADTO, loop, n_parts), Move(OptOp.THREAD, loop, n_parts)]))
+    for amount, moves in splits:
+        parts = "" if amount == facts.target.cores else f" in {amount} parts"
+        why = f"{facts.target.cores} threads along {facts.name(loop)}{parts}"
+        yield Proposal(f"{why}, for {facts.work} steps", tuple(moves))
 
 
 def _divide(facts: KernelFacts, loop: UOp, panel: Panel | None, most: int) -> _Share:
     """Divide a loop into the number of parts with the least overhead."""
-    n, size = facts.target.cores, max_size(exact_trips(loop))
+    n, size = facts.target.cores, exact_trips(loop)
     is_selecting = panel is not None and loop.arg in {
         r.arg for r in facts.axes if panel.operand.depends_on(r)
     }
     copying = 0.0 if panel is None or is_selecting else panel.copying
     repeated = copying + _count_repeated(facts, loop)
     waiting = _count_waiting(facts, loop)
+    fitting = n
     # Each part of an update reads all indices.
-    fitting = n if facts.updated else min(most, size, facts.work // constants.MIN_PART_WORK)
+    if isinstance(size, int) and not facts.updated:
+        fitting = max(min(most, size, facts.work // constants.MIN_PART_WORK), n)
 
     def count_overhead(n_parts: int) -> float:
         return (
@@ -83,9 +91,11 @@ def _divide(facts: KernelFacts, loop: UOp, panel: Panel | None, most: int) -> _S
             + constants.UNEVEN_COST * n * (1 / n_parts - 1 / most)
         )
 
-    n_parts = min(range(n, max(fitting, n) + 1), key=count_overhead)
+    counts = range(n, fitting + 1)
+    n_parts = min(counts, key=count_overhead)
+    n_even = min((c for c in counts if is_multiple(loop, c)), default=None, key=count_overhead)
     overhead = count_overhead(n_parts)
-    return _Share(loop, n_parts, overhead if overhead > constants.MAX_IMBALANCE else 0.0)
+    return _Share(loop, n_parts, n_even, overhead if overhead > constants.MAX_IMBALANCE else 0.0)
 
 
 def _count_repeated(facts: KernelFacts, loop: UOp) -> float:
