@@ -23,6 +23,7 @@ __all__ = [
     "Panel",
     "count_accumulators",
     "count_rows_in_cache",
+    "count_tile_rows",
     "find_panel",
     "has_conflicts",
     "is_short_and_deep",
@@ -309,3 +310,10 @@ def max_panel_bytes(target: Target) -> int:
 def count_accumulators(target: Target) -> int:
     """Number of vector registers for accumulators; the others hold the operands of one step."""
     return target.vector_registers - (4 if target.vector_registers <= 16 else 8)
+
+
+def count_tile_rows(target: Target, n_vectors: int) -> int:
+    """Maximum number of rows of a register tile of a packed product: a step needs registers for the
+    vectors of the panel, and for one element of the other operand.
+    """
+    return (target.vector_registers - n_vectors - 1) // n_vectors

@@ -20,6 +20,7 @@ from svod_schedule.optimize.heuristics.panel import (
     Panel,
     count_accumulators,
     count_rows_in_cache,
+    count_tile_rows,
     find_panel,
     has_conflicts,
     is_short_and_deep,
@@ -560,6 +561,8 @@ def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
     if plan.lane_axis is not None and plan.lane_axis in plan.tiled.node.ranges:
         n_vectors = constants.VECTORS_OF_TILES if plan.panel is None else plan.panel.n_vectors
         n_free = n_accumulators // n_vectors
+        if plan.panel is not None:
+            n_free = max(n_free, count_tile_rows(facts.target, n_vectors))
         if plan.panel is None and is_streamed(facts, plan.tiled, plan.lane_axis):
             n_free = min(n_free, constants.STREAMED_TILE)
         if plan.panel is None and axes and max_trips(axes[0]) > n_free:
