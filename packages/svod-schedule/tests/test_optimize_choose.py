@@ -309,7 +309,7 @@ def test_rows_that_fill_one_panel_are_not_the_ones_that_are_packed(
 def test_rows_of_narrow_numbers_are_converted_once_for_a_panel(
     make_kernel: MakeKernel, dtype: DType, layout: str
 ) -> None:
-    n_rows, n_columns, depth = 25, 17, 9
+    n_rows, n_columns, depth = 37, 17, 9
     is_turned, is_transposed = layout.startswith("x.T"), layout.endswith("w.T")
     x = tensor(1, *((depth, n_rows) if is_turned else (n_rows, depth)), dtype=dtype)
     w = tensor(2, *((n_columns, depth) if is_transposed else (depth, n_columns)), dtype=dtype)
