@@ -141,17 +141,16 @@ class Target:
     """The features and resources of a machine for kernels; rates and sizes are per core.
 
     A kernel is split into up to `cores * parts_per_core` parts: with several per core, a core that
-    is slow, or that other programs use, computes fewer of them. `l3_bytes` is shared by all cores, 0
-    if there is no such cache. `native_ops` and `native_dtypes`
-    are the ones that the renderer accepts: all others are rewritten to them. The exception are
-    `shared_ops`, a subset of SIN, COS and TAN: they stay for rare arguments, inside of loops of at
-    most one iteration, and for all arguments in kernels that use them often; the renderer calls
-    functions that it defines with `define_shared` of svod-schedule. If it `contracts`, the product
-    in a sum may stay unrounded, as in an fma. `max_global` and `max_local_dims` limit each
-    dimension of a grid and of a workgroup (empty: no limits), `max_local` the whole workgroup.
-    `lockstep` work-items of a workgroup run in lockstep, 1 if a core runs them sequentially.
-    `peak_flops` (f32 operations per second), `memory_bandwidth` (bytes per second) and `rates` are
-    estimates for cost models.
+    is slow, or that other programs use, computes fewer of them. `l3_bytes` is shared by all cores,
+    0 if there is no such cache. `native_ops` and `native_dtypes` are the ones that the renderer
+    accepts: all others are rewritten to them. The exception are `shared_ops`, a subset of SIN, COS
+    and TAN: they stay for rare arguments, inside of loops of at most one iteration, and for all
+    arguments in kernels that use them often; the renderer calls functions that it defines with
+    `define_shared` of svod-schedule. If it `contracts`, the product in a sum may stay unrounded, as
+    in an fma. `max_global` and `max_local_dims` limit each dimension of a grid and of a workgroup
+    (empty: no limits), `max_local` the whole workgroup. `lockstep` work-items of a workgroup run in
+    lockstep, 1 if a core runs them sequentially. `peak_flops` (f32 operations per second),
+    `memory_bandwidth` (bytes per second) and `rates` are estimates for cost models.
 
     Raises:
         TargetError: if an op is both in `native_ops` and in `shared_ops`.
