@@ -87,7 +87,7 @@ def test_each_value_that_selects_a_branch_has_a_plan(sizes: dict[str, int] | Non
 
 
 @pytest.mark.parametrize("condition", ["float[1] c", "int64[2] c"])
-def test_a_branch_chosen_by_other_inputs_has_no_plan_for_each_value(condition: str) -> None:
+def test_a_program_chooses_between_branches_by_what_it_computes(condition: str) -> None:
     model = _parse(f"""
         g (float[n] x, {condition}) => (float[n] y) {{
             number = Cast<to = 7>(c)
@@ -104,7 +104,91 @@ def test_a_branch_chosen_by_other_inputs_has_no_plan_for_each_value(condition: s
         y = model(x=x, c=value)["y"]
         np.testing.assert_array_equal(y.numpy(), -x if c < 2 else abs(x))
         counts.append(len(model.plans()))
-    assert counts == [2, 3, 3, 3, 3]
+    assert counts == [1] * 5
+
+
+@pytest.mark.parametrize(
+    ("positive", "expected"),
+    [
+        # Results of different shapes and dtypes, a value that a kernel needs, an invalid shape.
+        ("t = Unsqueeze(x, zero)", np.array([[3.0, -1.0]], np.float32)),
+        ("t = Cast<to = 7>(x)", np.array([3, -1])),
+        (
+            "kept = Compress(x, bits) t = Concat<axis = 0>(kept, kept)",
+            np.array([3.0, 3], np.float32),
+        ),
+        ("bits64 = Cast<to = 7>(bits) t = Reshape(x, bits64)", None),
+    ],
+)
+def test_branches_that_one_program_cannot_hold_have_programs_of_their_own(
+    positive: str, expected: np.ndarray | None
+) -> None:
+    model = _parse(f"""
+        g (float[2] x) => (y) {{
+            zero = Constant<value_ints = [0]>()
+            low = Constant<value_float = 0.0>()
+            high = Constant<value_float = 1.0>()
+            bits = Greater(x, low)
+            total = ReduceSum<keepdims = 0>(x)
+            d = Greater(total, high)
+            y = If (d) <then_branch = a () => (t) {{ {positive} }}, else_branch = b () => (e) {{ e = Abs(x) }}>
+        }}
+    """)
+    for x in ([-1.0, 0.5], [3.0, -1.0], [-1.0, 0.5]):
+        array = np.array(x, np.float32)
+        if x[0] < 0:
+            np.testing.assert_array_equal(model(x=array)["y"].numpy(), abs(array))
+        elif expected is None:
+            with pytest.raises(NodeError, match="Reshape"):
+                model(x=array)
+        else:
+            np.testing.assert_array_equal(model(x=array)["y"].numpy(), expected)
+
+
+def test_branches_within_branches_and_weights_of_branches() -> None:
+    rng = np.random.default_rng(3)
+    weights = [rng.standard_normal((40, 200)).astype(np.float32) for _ in range(3)]
+    names = ("u", "v", "w")
+
+    def product(name: str) -> onnx.GraphProto:
+        nodes = [helper.make_node("MatMul", ["x", name], [f"{name}_product"])]
+        output = helper.make_tensor_value_info(f"{name}_product", TensorProto.FLOAT, None)
+        array = numpy_helper.from_array(weights[names.index(name)], name)
+        return helper.make_graph(nodes, name, [], [output], [array])
+
+    inner = helper.make_graph(
+        [
+            helper.make_node("Greater", ["total", "one"], ["is_large"]),
+            helper.make_node(
+                "If", ["is_large"], ["i"], then_branch=product("v"), else_branch=product("w")
+            ),
+            helper.make_node("Neg", ["i"], ["n"]),
+        ],
+        "inner",
+        [],
+        [helper.make_tensor_value_info("n", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array(1.0, np.float32), "one")],
+    )
+    graph = helper.make_graph(
+        [
+            helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
+            helper.make_node("Less", ["total", "zero"], ["is_negative"]),
+            helper.make_node(
+                "If", ["is_negative"], ["y"], then_branch=product("u"), else_branch=inner
+            ),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 40])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array(0.0, np.float32), "zero")],
+    )
+    model = svod_onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]))
+    x = abs(rng.standard_normal((3, 40))).astype(np.float32)
+    for factor, sign, weight in ((-1, 1, 0), (1, -1, 1), (1e-4, -1, 2), (-2, 1, 0)):
+        array = x * np.float32(factor)
+        expected = sign * array @ weights[weight]
+        np.testing.assert_allclose(model(x=array)["y"].numpy(), expected, rtol=1e-4, atol=1e-5)
+    assert len(model.plans()) == 1
 
 
 @pytest.mark.parametrize("order", [("x", "c"), ("c", "x")])

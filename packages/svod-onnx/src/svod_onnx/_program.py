@@ -22,11 +22,11 @@ from svod_onnx._size_variables import SizeVariables, SymbolicShapes
 from svod_onnx._stages import FixedSizesError, SinglePlan, Stage, list_missing
 from svod_onnx._trace import Trace
 from svod_onnx._value_keys import get_key, get_signature, read_value, to_live
-from svod_onnx._values import to_host_type
+from svod_onnx._values import is_selector, to_host_type
 from svod_onnx._weight_cache import WeightCache
 from svod_onnx._weight_folding import fold_constants, list_element_types
 from svod_onnx.errors import NodeError, ValueNeededError
-from svod_tensor import PrepareConfig, Tensor
+from svod_tensor import PrepareConfig
 from svod_tensor.errors import UserError
 
 __all__ = ["Program", "SinglePlan"]
@@ -212,13 +212,7 @@ class Program:
                 continue
             seen.add(required)
             value = live.get(required)
-            if (
-                isinstance(value, Tensor)
-                # A single integer is most likely a size, with few distinct values; a stage for each
-                # value of any other tensor would be captured again and again.
-                and value.size == 1
-                and not (value.dtype.is_float or value.dtype.is_complex)
-            ):
+            if is_selector(value):
                 inputs.add(required)
             elif value is None and required in producers and not producers[required].subgraphs():
                 stack += producers[required].inputs

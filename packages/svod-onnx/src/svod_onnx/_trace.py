@@ -195,6 +195,7 @@ class Trace:
         self.device: Final = device
         self.can_read: Final = can_read
         self._tensors: dict[str, Tensor] = {}
+        self._producers: dict[str, Node] = {}
         self._n_inlined = 0
 
     def run(self, nodes: Iterable[Node], missing: Iterable[str] = ()) -> Outcome:
@@ -273,6 +274,7 @@ class Trace:
             raise Call(node, self).refuse_names(len(results))
         for name, value in zip(node.outputs, results, strict=False):
             if name:
+                self._producers[name] = node
                 bound = self.values[name] = cast("Value", value)
                 if isinstance(bound, np.ndarray) and bound.dtype in HOST_TYPES.values():
                     self._element_types[name] = get_element_type(bound.dtype)
@@ -338,6 +340,7 @@ class Trace:
             element_types=self._element_types,
             weights=self.weights,
         )
+        inner._producers.update(self._producers)
         # The outer node is deferred as a whole; the enclosing plan cannot hold a part of a
         # subgraph.
         if inner.run(graph.nodes).deferred:
@@ -511,6 +514,23 @@ class Trace:
         array = value.numpy()
         self.values[name] = array
         return array
+
+    def list_sources(self, name: str) -> list[Tensor]:
+        """Tensors that a value depends on and that no node has computed, without weights."""
+        sources: list[Tensor] = []
+        names, seen = [name], {name}
+        while names:
+            current = names.pop()
+            producer, value = self._producers.get(current), self.values.get(current)
+            if producer is not None:
+                reads = iter_reads(producer) - seen
+                names += reads
+                seen |= reads
+            elif isinstance(value, Tensor) and not (
+                self.weights is not None and self.weights.are_weights([value])
+            ):
+                sources.append(value)
+        return sources
 
     def set_element_type(self, name: str, element_type: int) -> None:
         """Record the element type of a value."""

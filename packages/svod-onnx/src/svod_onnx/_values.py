@@ -11,7 +11,7 @@ from svod_onnx._registry import Value
 from svod_onnx._types import HOST_TYPES, find_carrier, get_element_type
 from svod_tensor import Tensor, asarray
 
-__all__ = ["is_large", "is_opaque", "to_host_type", "to_tensor"]
+__all__ = ["is_large", "is_opaque", "is_selector", "to_host_type", "to_tensor"]
 
 
 def is_large(value: Value) -> bool:
@@ -24,6 +24,17 @@ def is_opaque(value: Value) -> bool:
     if isinstance(value, list):
         return any(map(is_opaque, cast("list[Value]", value)))
     return isinstance(value, dict) or (isinstance(value, np.ndarray) and value.dtype.kind in "OUST")
+
+
+def is_selector(value: Value) -> bool:
+    """True for a tensor of a single integer, which is most likely a size or an option, with few distinct
+    values: a program may be captured for each of them.
+    """
+    return (
+        isinstance(value, Tensor)
+        and value.size == 1
+        and not (value.dtype.is_float or value.dtype.is_complex)
+    )
 
 
 def to_tensor(value: np.ndarray, device: str | None = None, *, is_constant: bool = False) -> Tensor:

@@ -12,9 +12,12 @@ import svod_tensor as sv
 from svod_onnx._counted_loops import find_trip_count
 from svod_onnx._graph import Graph
 from svod_onnx._inlining import Inline
-from svod_onnx._registry import Known, RunOnHostError, Value, operator
+from svod_onnx._registry import RunOnHostError, Value, operator
 from svod_onnx._trace import Call
+from svod_onnx._values import is_selector
+from svod_onnx.errors import NodeError, ValueNeededError
 from svod_tensor import Tensor
+from svod_tensor.errors import BranchError, TraceError
 
 __all__ = ["if_", "loop", "scan", "scan_since_8"]
 
@@ -23,12 +26,51 @@ _N_UNROLLED: Final = 64
 
 
 @operator("If")
-def if_(node: Call, cond: Known, *, then_branch: Graph, else_branch: Graph) -> Inline:
-    """Replace the node by the nodes of a branch."""
-    branch = then_branch if cond.item() else else_branch
-    if branch.inputs:
-        raise node.refuse(f"a branch must not have inputs, got {branch.inputs[0].name!r}")
-    return Inline(branch)
+def if_(
+    node: Call, cond: Value, *, then_branch: Graph, else_branch: Graph
+) -> Inline | tuple[Tensor, ...]:
+    """Replace the node by the nodes of a branch if the condition is known; otherwise choose when the
+    program runs, in the program if that is possible.
+    """
+    for branch in (then_branch, else_branch):
+        if branch.inputs:
+            raise node.refuse(f"a branch must not have inputs, got {branch.inputs[0].name!r}")
+    (condition,) = node.tensors(cond) if not isinstance(cond, np.ndarray) else (cond,)
+    if isinstance(condition, Tensor):
+        chosen = _choose(node, condition, then_branch, else_branch)
+        if chosen is not None:
+            return chosen
+        condition = node.trace.read(node.node, node.node.inputs[0], condition)
+    return Inline(then_branch if condition.item() else else_branch)
+
+
+def _choose(
+    node: Call, condition: Tensor, then_branch: Graph, else_branch: Graph
+) -> tuple[Tensor, ...] | None:
+    """Results of both branches, of which the program computes one; None if a branch needs values, or
+    results differ in shape or dtype.
+    """
+    trace = node.trace
+    if trace.can_read or all(map(is_selector, trace.list_sources(node.node.inputs[0]))):
+        return None
+
+    def run(branch: Graph) -> tuple[Tensor, ...]:
+        values = trace.run_graph(branch, [])
+        # The dtype of a tensor does not tell a narrow type.
+        if any(info.name in trace.list_narrow_types() for info in branch.outputs):
+            raise RunOnHostError
+        return tuple(trace.get_tensor(node.node, "", value) for value in values)
+
+    try:
+        if trace.weights is not None and trace.weights.is_collecting:
+            # Tensors of weights that are kept must not belong to a branch.
+            results = [run(branch) for branch in (then_branch, else_branch)]
+            specs = [[(r.shape, r.dtype) for r in result] for result in results]
+            return results[0] if specs[0] == specs[1] else None
+        return sv.cond(condition.reshape(()), lambda: run(then_branch), lambda: run(else_branch))
+    # A branch that a model never takes may be invalid.
+    except (RunOnHostError, NodeError, ValueNeededError, BranchError, TraceError):
+        return None
 
 
 def _loop_on_host(
