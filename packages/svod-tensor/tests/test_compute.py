@@ -208,5 +208,5 @@ def test_kernels_run_on_as_many_threads_as_the_configuration_allows() -> None:
         counts[threads] = max(kernel.global_size[0] for kernel in plan.kernels())
     assert counts[1] == 1
     # Where all threads may run, they share more parts.
-    assert 2 <= counts[0] <= target.cores * target.parts_per_core
+    assert 2 <= counts[0] <= target.max_parts
     assert counts[2] == (counts[0] if target.cores == 2 else 2)

@@ -196,6 +196,11 @@ class Target:
             hint = "list an op that the machine computes for all arguments in native_ops only"
             raise TargetError(target=self.name, problem=problem, hint=hint)
 
+    @property
+    def max_parts(self) -> int:
+        """Maximum number of parts of a kernel that threads share; 1 on a single core."""
+        return self.cores * self.parts_per_core if self.cores > 1 else 1
+
     def lanes(self, dtype: DType) -> int:
         """Number of elements of `dtype` in a vector register, at least 1."""
         # At least 1: a register narrower than the dtype, and void, which has no size, count as one

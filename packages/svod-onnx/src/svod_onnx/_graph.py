@@ -23,6 +23,7 @@ __all__ = [
     "ValueInfo",
     "iter_reads",
     "list_free_names",
+    "list_sources",
 ]
 
 DEFAULT_DOMAIN: Final = ""
@@ -178,3 +179,19 @@ def list_free_names(graph: Graph) -> set[str]:
 def iter_reads(node: Node) -> set[str]:
     """Names that a node reads, including free variables of its subgraphs."""
     return set(node.inputs).union(*map(list_free_names, node.subgraphs())) - {""}
+
+
+def list_sources(name: str, producers: Mapping[str, Node]) -> set[str]:
+    """Names that a value depends on and that none of `producers`, nodes by output, computes."""
+    sources: set[str] = set()
+    names, seen = [name], {name}
+    while names:
+        current = names.pop()
+        producer = producers.get(current)
+        if producer is None:
+            sources.add(current)
+            continue
+        reads = iter_reads(producer) - seen
+        names += reads
+        seen |= reads
+    return sources

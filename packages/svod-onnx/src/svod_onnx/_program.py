@@ -14,7 +14,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from svod_onnx._diagnosis import find_failed_check, find_largest_result
-from svod_onnx._graph import Graph, Node
+from svod_onnx._graph import Graph, Node, list_sources
 from svod_onnx._options import ModelOptions
 from svod_onnx._registry import Value, find_operator
 from svod_onnx._rewrites import rewrite
@@ -202,23 +202,15 @@ class Program:
 
     def list_static_inputs(self, name: str, live: Mapping[str, Value]) -> set[str]:
         """Inputs that determine a value, if all of them are single integers; otherwise empty."""
-        producers = {output: node for node in self.nodes for output in node.outputs}
-        inputs: set[str] = set()
-        seen = {"", *self.constants}
-        stack = [name]
-        while stack:
-            required = stack.pop()  # walk the operands backwards from the value
-            if required in seen:
-                continue
-            seen.add(required)
-            value = live.get(required)
-            if is_selector(value):
-                inputs.add(required)
-            elif value is None and required in producers and not producers[required].subgraphs():
-                stack += producers[required].inputs
-            else:
-                return set()
-        return inputs
+        producers = {
+            output: node
+            for node in self.nodes
+            if not node.subgraphs()
+            for output in node.outputs
+            if live.get(output) is None
+        }
+        inputs = list_sources(name, producers) - self.constants.keys()
+        return inputs if all(is_selector(live.get(source)) for source in inputs) else set()
 
     def _run_with_variables(
         self, live: Mapping[str, Value], known: Mapping[str, Value], exact: object

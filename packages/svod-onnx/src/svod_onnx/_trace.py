@@ -14,7 +14,7 @@ import onnx
 
 from svod_onnx._folding import can_fold, compute_on_host
 from svod_onnx._function_bodies import has_body, make_body
-from svod_onnx._graph import Graph, Node, iter_reads
+from svod_onnx._graph import Graph, Node, iter_reads, list_sources
 from svod_onnx._inlining import Inline
 from svod_onnx._registry import Operator, RunOnHostError, Value, find_operator
 from svod_onnx._symbolic_sizes import Sizes, compute_with_sizes
@@ -42,10 +42,12 @@ class Call:
 
     @property
     def operator(self) -> str:
+        """Operator of the node, without its domain."""
         return self.node.operator
 
     @property
     def version(self) -> int:
+        """Opset version that last changed the operator."""
         return self.node.version
 
     @property
@@ -517,20 +519,13 @@ class Trace:
 
     def list_sources(self, name: str) -> list[Tensor]:
         """Tensors that a value depends on and that no node has computed, without weights."""
-        sources: list[Tensor] = []
-        names, seen = [name], {name}
-        while names:
-            current = names.pop()
-            producer, value = self._producers.get(current), self.values.get(current)
-            if producer is not None:
-                reads = iter_reads(producer) - seen
-                names += reads
-                seen |= reads
-            elif isinstance(value, Tensor) and not (
-                self.weights is not None and self.weights.are_weights([value])
-            ):
-                sources.append(value)
-        return sources
+        values = map(self.values.get, list_sources(name, self._producers))
+        return [
+            value
+            for value in values
+            if isinstance(value, Tensor)
+            and not (self.weights is not None and self.weights.are_weights([value]))
+        ]
 
     def set_element_type(self, name: str, element_type: int) -> None:
         """Record the element type of a value."""

@@ -53,6 +53,7 @@ class Pool:
         words = cast("list[int]", _ffi.cast("int64_t *", address))
         words[PoolLayout.WANTED // 8] = n_threads - 1
         words[PoolLayout.SPINS // 8] = _SPINS
+        # Workers look for parts before the first region divides any.
         words[PoolLayout.N_QUEUES // 8] = 1
         self._words = words
         self.handle = _ffi.cast("void *", address)

@@ -35,7 +35,7 @@ def if_(
     for branch in (then_branch, else_branch):
         if branch.inputs:
             raise node.refuse(f"a branch must not have inputs, got {branch.inputs[0].name!r}")
-    (condition,) = node.tensors(cond) if not isinstance(cond, np.ndarray) else (cond,)
+    condition = cond if isinstance(cond, np.ndarray) else node.tensors(cond)[0]
     if isinstance(condition, Tensor):
         chosen = _choose(node, condition, then_branch, else_branch)
         if chosen is not None:

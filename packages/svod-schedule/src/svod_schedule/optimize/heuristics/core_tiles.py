@@ -37,6 +37,7 @@ class CoreChoice:
 
     @property
     def proposal(self) -> Proposal:
+        """Proposal to use the core."""
         return Proposal(f"a tensor core is {self.gain:.1f} times as fast as vectors", (self.opt,))
 
 

@@ -316,4 +316,5 @@ def count_tile_rows(target: Target, n_vectors: int) -> int:
     """Maximum number of rows of a register tile of a packed product: a step needs registers for the
     vectors of the panel, and for one element of the other operand.
     """
-    return (target.vector_registers - n_vectors - 1) // n_vectors
+    n_free = max(count_accumulators(target), target.vector_registers - n_vectors - 1)
+    return n_free // n_vectors

@@ -23,7 +23,7 @@ def take_threads(
     """Split the outermost loop that the threads share evenly, or else the one with which they repeat
     least. With a loop that does not select the `panel`, each part packs all panels.
 
-    `most` is the maximum number of parts, by default `cores * parts_per_core` of the target.
+    `most` is the maximum number of parts, by default `max_parts` of the target.
     """
     n = facts.target.cores
     if n < 2 or facts.target.has_local:
@@ -38,7 +38,7 @@ def take_threads(
         for r in scheduler.axes
         if r.arg.kind is AxisType.LOOP and int(r.stop.vmin) >= n and _has_long_rows(facts, r)
     ]
-    shares = (_divide(facts, r, panel, most or n * facts.target.parts_per_core) for r in loops)
+    shares = (_divide(facts, r, panel, most or facts.target.max_parts) for r in loops)
     # The sort is stable: among equal loops, the outermost one is first.
     ordered = sorted(shares, key=lambda share: share.overhead)
     yield chain.from_iterable(_split(facts, share) for share in ordered)
@@ -64,19 +64,19 @@ def _split(facts: KernelFacts, share: _Share) -> Iterator[Proposal]:
         splits.append((n_even, [Move(OptOp.THREAD, loop, n_even)]))
     splits.append((n_parts, [Move(OptOp.PADTO, loop, n_parts), Move(OptOp.THREAD, loop, n_parts)]))
     for amount, moves in splits:
-        parts = "" if amount == facts.target.cores else f" in {amount} parts"
-        why = f"{facts.target.cores} threads along {facts.name(loop)}{parts}"
+        why = f"{facts.target.cores} threads along {facts.name(loop)}"
+        if amount != facts.target.cores:
+            why += f" in {amount} parts"
         yield Proposal(f"{why}, for {facts.work} steps", tuple(moves))
 
 
 def _divide(facts: KernelFacts, loop: UOp, panel: Panel | None, most: int) -> _Share:
     """Divide a loop into the number of parts with the least overhead."""
     n, size = facts.target.cores, exact_trips(loop)
-    is_selecting = panel is not None and loop.arg in {
-        r.arg for r in facts.axes if panel.operand.depends_on(r)
-    }
-    copying = 0.0 if panel is None or is_selecting else panel.copying
-    repeated = copying + _count_repeated(facts, loop)
+    repeated = _count_repeated(facts, loop)
+    axis = facts.find_axis(loop)
+    if panel is not None and not (axis is not None and panel.operand.depends_on(axis)):
+        repeated += panel.copying
     waiting = _count_waiting(facts, loop)
     fitting = n
     # Each part of an update reads all indices.

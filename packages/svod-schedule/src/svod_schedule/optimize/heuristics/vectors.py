@@ -559,14 +559,14 @@ def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
     n_accumulators = count_accumulators(facts.target)
     axes = _list_tile_axes(facts, plan.tiled, plan.lane_axis)
     if plan.lane_axis is not None and plan.lane_axis in plan.tiled.node.ranges:
-        n_vectors = constants.VECTORS_OF_TILES if plan.panel is None else plan.panel.n_vectors
-        n_free = n_accumulators // n_vectors
         if plan.panel is not None:
-            n_free = max(n_free, count_tile_rows(facts.target, n_vectors))
-        if plan.panel is None and is_streamed(facts, plan.tiled, plan.lane_axis):
-            n_free = min(n_free, constants.STREAMED_TILE)
-        if plan.panel is None and axes and max_trips(axes[0]) > n_free:
-            n_free = count_rows_in_cache(facts, plan.tiled, axes[0], n_free)
+            n_free = count_tile_rows(facts.target, plan.panel.n_vectors)
+        else:
+            n_free = n_accumulators // constants.VECTORS_OF_TILES
+            if is_streamed(facts, plan.tiled, plan.lane_axis):
+                n_free = min(n_free, constants.STREAMED_TILE)
+            if axes and max_trips(axes[0]) > n_free:
+                n_free = count_rows_in_cache(facts, plan.tiled, axes[0], n_free)
         amounts = [n_free, _count_more(axes, n_free)]
     else:
         amounts = [

@@ -112,8 +112,9 @@ def _iter_reduced(position: int, axis: UOp, amounts: list[int], target: Target) 
 
 
 def _thread_counts(target: Target) -> list[int]:
-    cores = 1 if target.has_local else target.cores
-    counts = (cores * target.parts_per_core, cores, cores // 2, cores // 4)
+    if target.has_local:
+        return []
+    counts = (target.max_parts, target.cores, target.cores // 2, target.cores // 4)
     return sorted({n for n in counts if n > 1}, reverse=True)
 
 

@@ -377,8 +377,7 @@ class Scheduler:
         self._check_result_loop(opt, axis)
         if any(r.arg.kind is AxisType.THREAD for r in self.axes):
             raise OptError(opt=opt, reason="the kernel has a THREAD axis already")
-        amount = self._amount(opt, axis, self.target.cores * self.target.parts_per_core)
-        size = exact_trips(axis)
+        amount, size = self._amount(opt, axis, self.target.max_parts), exact_trips(axis)
         if isinstance(size, int) and size % amount == 0:
             # A contiguous part for each thread: interleaved ones would share cache lines.
             return self._split(axis, amount, AxisType.THREAD, is_top=True)
