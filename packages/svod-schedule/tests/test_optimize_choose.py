@@ -250,7 +250,7 @@ def transposed_product(n_rows: int, depth: int, n_columns: int) -> UOp:
     return matmul(rows, make_permute(tensor(2, n_columns, depth), (1, 0)))
 
 
-@pytest.mark.parametrize("n_rows", [5, 9, 16, 20])
+@pytest.mark.parametrize("n_rows", [5, 9, 16])
 def test_rows_become_lanes_where_the_weight_is_transposed(
     make_kernel: MakeKernel, n_rows: int
 ) -> None:
@@ -258,7 +258,7 @@ def test_rows_become_lanes_where_the_weight_is_transposed(
     assert not opts_of(chosen, OptOp.PACK, OptOp.UNROLL)
     lanes = opts_of(chosen, OptOp.UPCAST, OptOp.OVERLAP)[0]
     # Axis 1 after the swap that puts the longer axis outside.
-    assert (lanes.axis, lanes.amount) == (1, {5: 4, 9: 8, 16: 16, 20: 16}[n_rows])
+    assert (lanes.axis, lanes.amount) == (1, {5: 4, 9: 8, 16: 16}[n_rows])
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 4])

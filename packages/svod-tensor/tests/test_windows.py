@@ -151,6 +151,40 @@ def test_convolutions_check_their_shapes():
         x.conv2d(Tensor.zeros(1, 4, 1, 1), stride=0)
 
 
+@pytest.mark.parametrize("block", [8, 16, 24, 32])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32"])
+@pytest.mark.parametrize(
+    ("x", "window", "options"),
+    [
+        ((1, 5, 14, 14), (3, 3), {"padding": 1}),
+        ((2, 16, 7, 7), (1, 1), {}),
+        ((1, 3, 21, 40), (3, 5), {"stride": 2, "padding": 2}),
+        ((2, 7, 50), (3,), {"padding": 1}),
+    ],
+)
+def test_convolutions_with_filters_in_blocks_agree_with_their_definition(
+    rng, block, dtype, x, window, options
+):
+    a, w = make_array(rng, x, dtype), make_array(rng, (96, x[1], *window), dtype)
+    bias = make_array(rng, (96,), dtype)
+    blocks = np.ascontiguousarray(w.reshape(-1, block, w[0].size).swapaxes(1, 2))
+    filters = Tensor(blocks).realize().transpose(1, 2).reshape(w.shape)
+    found = Tensor(a).conv2d(filters, Tensor(bias), **options).relu()
+    expected = conv(a, w, **options) + bias.reshape(1, -1, *(1,) * len(window)).astype(np.float32)
+    check(found, np.maximum(expected, 0).astype(dtype), rtol=1e-2 if dtype == "float16" else 1e-4)
+    # The padded image is the only copy.
+    again = Tensor(a).conv2d(filters, Tensor(bias), **options).relu()
+    assert again.prepare().num_kernels == 1 + ("padding" in options)
+
+
+def test_a_bias_of_a_convolution_in_groups_is_added_in_its_kernel(rng):
+    x, w = make_array(rng, (1, 8, 9, 9), "float32"), make_array(rng, (12, 4, 3, 3), "float32")
+    bias = make_array(rng, (12,), "float32")
+    make = lambda: Tensor(x).conv2d(Tensor(w), Tensor(bias), groups=2).relu()  # noqa: E731
+    check(make(), np.maximum(conv(x, w, groups=2) + bias.reshape(1, -1, 1, 1), 0), rtol=1e-4)
+    assert make().prepare().num_kernels == 1
+
+
 def test_a_convolution_is_one_kernel_after_its_image_was_padded():
     x, w = Tensor(np.ones((1, 3, 16, 16), np.float32)), Tensor(np.ones((8, 3, 3, 3), np.float32))
     assert len(x.conv2d(w).relu().prepare().kernels()) == 1

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from svod_onnx._diagnosis import find_largest_result
+from svod_onnx._filters import prepare_filters
 from svod_onnx._folding import FOLDED_SIZE
 from svod_onnx._graph import Node, iter_reads
 from svod_onnx._registry import Value, find_operator
@@ -64,6 +65,7 @@ def fold_constants(
         if explanation is None:
             raise
         raise explanation from error
+    prepare_filters(remaining, folded, set(outputs), device)
     return tuple(remaining), folded
 
 

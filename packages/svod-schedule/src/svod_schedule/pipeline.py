@@ -62,6 +62,7 @@ from svod_schedule.lower.simplify_indices import simplify_indices
 from svod_schedule.lower.stream_rows import stream_rows
 from svod_schedule.lower.type_indices import type_indices
 from svod_schedule.optimize.apply_opts import apply_opts
+from svod_schedule.optimize.divide_loops import divide_loops
 from svod_schedule.optimize.emulate import emulate
 from svod_schedule.optimize.heuristics.proposals import Reason
 from svod_schedule.optimize.merge_loops import merge_loops
@@ -76,6 +77,7 @@ from svod_schedule.rangeify.permute_early import permute_early
 from svod_schedule.rangeify.protect_assigned import protect_assigned
 from svod_schedule.rangeify.range_values import range_values
 from svod_schedule.rangeify.release_events import release_events
+from svod_schedule.rangeify.reshape_late import reshape_late
 from svod_schedule.rangeify.shard_values import shard_values
 from svod_schedule.rangeify.simplify_loops import simplify_loops
 from svod_schedule.rangeify.skip_padding import skip_padding
@@ -308,13 +310,21 @@ _RANGEIFY: Final = (
         "graph",
         after=("shard-values",),
     ),
+    # Results are stored below their RESHAPEs.
+    Pass(
+        "reshape-late",
+        lambda g, _: reshape_late(g),
+        "computes the elementwise readers of reductions in the shape of the reductions",
+        "graph",
+        after=("gather-sums",),
+    ),
     # A SCATTER is always stored, a reduction that replaces it is not.
     Pass(
         "mark-results",
         lambda g, _: mark_results(g),
         "makes each result a CONTIGUOUS node that all readers share",
         "graph",
-        after=("gather-sums",),
+        after=("gather-sums", "reshape-late"),
     ),
     # The mark is a reader of its result, so that results keep their axis order.
     Pass(
@@ -407,6 +417,13 @@ _OPTIMIZE: Final = (
         "split-loops",
         lambda g, ctx: split_loops(g, ctx.target),
         "splits loops where conditions compare their indices with constants",
+        "kernel",
+        after=("simplify-kernel",),
+    ),
+    Pass(
+        "divide-loops",
+        lambda g, ctx: divide_loops(g, ctx.target),
+        "divides loops over results where operands are stored in blocks",
         "kernel",
         after=("simplify-kernel",),
     ),

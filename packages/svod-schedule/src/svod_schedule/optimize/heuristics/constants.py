@@ -30,6 +30,10 @@ UNEVEN_COST = 0.2
 """Fraction of the time that threads are expected to wait for a slow one if each gets one part; it is
 inversely proportional to the number of parts."""
 
+FETCHED_BYTE_COST = 10
+"""Time in which a thread waits for a byte of an operand that the cache of another core holds, in steps
+of a product."""
+
 MIN_UPDATED_BYTES = 1 << 11
 """Minimum part of each updated row for a thread. With less, the threads wait for the cache lines that
 they share, and read all indices: rows of 92 bytes took two to five times as long on two threads, rows
@@ -162,6 +166,7 @@ TAIL_COST = 1.6
 of a tail that fills no vector. With these, a panel was chosen for 36 of 66 products of 3 to 40 rows by
 a transposed weight, 1.05 to 7 times as fast as lanes along the reduction (Intel Xeon, one thread)."""
 
+TRANSPOSED_COST = 1
 APART_COST = 4
 CONFLICT_COST = 12
 """The same for a result that is stored as a scalar; and for one whose neighbours are so far apart
@@ -176,6 +181,10 @@ FETCHING_COST = 0.1
 fill half of the L1 cache: 512 rows took 1.27 to 1.34 times as long as with a panel where the
 operands came from the L3 cache, and 1.0 to 1.05 times where they were in L2 (Intel Xeon, 2
 threads)."""
+
+SPLIT_COST = 0.05
+"""Relative slowdown of a product that loads vectors of an operand in place, if its rows are no
+multiple of a cache line, so that a vector has parts of two."""
 
 FAR_ROWS_COST = 2
 """Relative slowdown of a product with a panel of one operand, if each step reads the second operand

@@ -13,6 +13,7 @@ from math import gcd, inf, log2
 from typing import NamedTuple
 
 from svod_ir import AxisType, Op, Target, UOp, exact_trips, max_trips
+from svod_ir.ops import ELEMENTWISE, TABLE
 from svod_ir.sizes import max_size
 from svod_schedule.optimize.cost_model.loop_nest import PAGE_BYTES
 from svod_schedule.optimize.heuristics import constants
@@ -46,6 +47,11 @@ class Panel(NamedTuple):
     cost: float
     copying: float
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether the operand is stored in the order of the panel, so that nothing is copied."""
+        return self.copying == 0
+
 
 def find_panel(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Panel | None:
     """Find the panel of the least cost; None if vectorizing `lane_axis` without a copy costs no
@@ -56,13 +62,13 @@ def find_panel(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Pa
         return None
     if lane_axis is not None and is_streamed(facts, reduction, lane_axis):
         return None
-    panels = [
-        panel
-        for panel in _iter_panels(facts, reduction, lane_axis)
-        if panel.cost < _cost_without(facts, reduction, lane_axis, panel)
-    ]
     # A narrow panel loads more of the other operand for each product.
-    return min(panels, default=None, key=lambda p: p.cost + _cost_of_loads(reduction) / p.n_vectors)
+    loads = _cost_of_loads(reduction)
+    panels = {p: p.cost + loads / p.n_vectors for p in _iter_panels(facts, reduction, lane_axis)}
+    best = min(panels, default=None, key=lambda p: panels[p])
+    if best is None or panels[best] >= _cost_without(facts, reduction, lane_axis, best):
+        return None
+    return best
 
 
 def _iter_panels(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Iterator[Panel]:
@@ -72,6 +78,7 @@ def _iter_panels(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> 
     # A block that is transposed in registers is cheaper than lanes along the reduction even for few
     # rows.
     is_square = lane_axis is None and reduction.n_iterations >= SQUARE
+    factors = _list_factors(reduction)
     n_least_rows = 2 if is_square else constants.MIN_PACKED_ROWS
     for axis in sorted(facts.results, key=lambda a: not facts.is_stored_along(a)):
         packed = [a for a in reduction.operands if a.depends_on(axis)]
@@ -92,22 +99,38 @@ def _iter_panels(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> 
         if n_rows < n_least_rows:
             continue
         is_along = packed[0].stride(axis) == 1
-        most = min(fitting, count_accumulators(facts.target) // constants.TILED_ROWS)
+        most = count_accumulators(facts.target) // constants.TILED_ROWS
+        is_packed = (
+            size <= most * facts.lanes
+            and packed[0].node in factors
+            and _is_packed(reduction, packed[0], axis)
+        )
+        if is_packed:
+            fitting = most
+        most = min(fitting, most)
         if not is_along and has_conflicts(facts, packed[0], axis, most * facts.lanes):
             # Copying across rows reads as many streams of memory as there are rows: a narrow panel
             # has few enough to stay in the cache together.
             most = min(most, 2)
         n_vectors = _count_panel_vectors(
             size,
-            min(most, max(size // (2 * facts.lanes), 1)),
+            min(most, max(size // (facts.lanes * (1 if is_packed else 2)), 1)),
             facts.lanes,
             _cost_of_loads(reduction),
         )
         step = constants.VECTOR_COPY_COST if is_along else constants.ACROSS_COST * facts.lanes
-        copying = step / n_rows
+        copying = 0 if is_packed else step / n_rows
         cost = copying + _cost_outside(facts, reduction, axis, n_vectors)
+        cost += sum(
+            _count_computed(n) / max(n_vectors, 1)
+            for n in factors
+            # Rows of narrow numbers are packed after their conversion.
+            if axis not in n.ranges and not is_widened(n)
+        )
         if size < facts.lanes:
             cost += _count_idle(size, facts.lanes)
+        elif n_vectors > 0:
+            cost += _count_overlap(size, n_vectors * facts.lanes)
         if any(
             _is_far_apart(facts, reduction, a) for a in reduction.operands if a is not packed[0]
         ):
@@ -121,6 +144,34 @@ def _iter_panels(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> 
         )
         if n_vectors > 0 and not is_read_once:
             yield Panel(axis, packed[0], n_vectors, n_rows, cost, copying)
+
+
+def _list_factors(reduction: Nest) -> tuple[UOp, ...]:
+    """List the factors of a sum of products, which may be masked."""
+    product = reduction.node.source
+    while product.op is Op.WHERE:
+        product = product.if_true
+    return product.src
+
+
+def _count_computed(factor: UOp) -> int:
+    """Count the instructions that compute an element of a factor of a product from loaded elements."""
+    loads = set(factor.iter_ops(Op.INDEX))
+    return sum(
+        TABLE[n.op].instructions
+        for n in factor.toposort(loads)
+        if n.op in ELEMENTWISE and n.op is not Op.CAST and n.dtype.kind != "index"
+    )
+
+
+def _is_packed(reduction: Nest, operand: Access, axis: UOp) -> bool:
+    """Whether an operand is stored in the order of a panel along the whole `axis`."""
+    step = 1
+    for loop in (axis, *sorted(reduction.loops, key=lambda r: operand.stride(r) or 0)):
+        if operand.stride(loop) != step:
+            return False
+        step *= max_trips(loop)
+    return True
 
 
 def _cost_outside(facts: KernelFacts, reduction: Nest, axis: UOp, n_vectors: int) -> float:
@@ -139,8 +190,11 @@ def _cost_apart(facts: KernelFacts, access: Access, axis: UOp, n_vectors: int) -
     """
     if access.stride(axis) in (0, 1):
         return 0
-    is_evicted = has_conflicts(facts, access, axis, n_vectors * facts.lanes)
-    return constants.CONFLICT_COST if is_evicted else constants.APART_COST
+    if has_conflicts(facts, access, axis, n_vectors * facts.lanes):
+        return constants.CONFLICT_COST
+    # A tile is transposed in registers if it is contiguous along another axis.
+    is_transposed = any(access.stride(a) == 1 and max_trips(a) >= SQUARE for a in facts.results)
+    return constants.TRANSPOSED_COST if is_transposed else constants.APART_COST
 
 
 def has_conflicts(facts: KernelFacts, access: Access, axis: UOp, n_rows: int) -> bool:
@@ -202,7 +256,7 @@ def is_streamed(facts: KernelFacts, reduction: Nest, lane_axis: UOp) -> bool:
 
 def _cost_of_loads(reduction: Nest) -> float:
     """Relative cost of loading the operand that is not packed, for a tile that is one vector wide."""
-    factors = reduction.node.source.src
+    factors = _list_factors(reduction)
     return constants.LOADS_OF_A_VECTOR * (
         constants.WIDENED_LOADS if any(map(is_widened, factors)) else 1
     )
@@ -257,7 +311,8 @@ def _cost_without(
         return _cost_in_place(facts, reduction, lane_axis)
     # Lanes along the reduction read both operands from the L2 cache again and again.
     is_few = panel.n_rows < constants.MIN_PACKED_ROWS
-    return _cost_in_lanes(facts, reduction) if is_few else inf
+    loads = _cost_of_loads(reduction) / panel.n_vectors
+    return _cost_in_lanes(facts, reduction) + loads if is_few else inf
 
 
 def _cost_in_lanes(facts: KernelFacts, reduction: Nest) -> float:
@@ -280,16 +335,41 @@ def _cost_in_place(facts: KernelFacts, reduction: Nest, axis: UOp) -> float:
     """Overhead of vectorizing `axis` without a copy, relative to the work of the product."""
     if _column_bytes(reduction) * max_trips(axis) > facts.target.l2_bytes // 2:
         return inf
-    lanes = facts.lanes
-    idle = _count_idle(int(axis.stop.vmin), lanes)
+    lanes, size = facts.lanes, int(axis.stop.vmin)
+    n_vectors = min(constants.VECTORS_OF_TILES, 1 << max(size // lanes, 1).bit_length() - 1)
+    idle = _count_idle(size, lanes) if size < lanes else _count_overlap(size, n_vectors * lanes)
     n_bytes = _column_bytes(reduction) * lanes * constants.VECTORS_OF_TILES
     fetching = constants.FETCHING_COST if 2 * n_bytes > facts.target.l1_bytes else 0.0
+    is_split = any(
+        a.stride(axis) == 1
+        and any((s or 0) * a.node.dtype.itemsize % (facts.target.vector_bits // 8) for r, s in a.strides.items() if r is not axis)
+        for a in reduction.operands
+    )
+    # Other products of the kernel have the same lanes.
+    single = [
+        nest.n_iterations
+        for nest in facts.reductions
+        for a in nest.operands
+        if a.stride(axis) not in (0, 1)
+    ]
     return (
         idle
         + fetching
+        + (constants.SPLIT_COST if is_split else 0.0)
+        + _cost_of_loads(reduction) / n_vectors
+        + sum(
+            (_count_computed(n) + is_widened(n))
+            / (constants.TILED_ROWS if axis in n.ranges else n_vectors)
+            for n in _list_factors(reduction)
+        )
         + _cost_outside(facts, reduction, axis, constants.VECTORS_OF_TILES)
-        + constants.SINGLE_COST * sum(a.stride(axis) not in (0, 1) for a in reduction.operands)
+        + constants.SINGLE_COST * sum(single) / reduction.n_iterations
     )
+
+
+def _count_overlap(size: int, amount: int) -> float:
+    """Part of the results along an axis that overlapping tiles compute twice."""
+    return -(-size // amount) * amount / size - 1
 
 
 def _count_idle(size: int, lanes: int) -> float:

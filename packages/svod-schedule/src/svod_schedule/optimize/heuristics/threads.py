@@ -77,6 +77,7 @@ def _divide(facts: KernelFacts, loop: UOp, panel: Panel | None, most: int) -> _S
     axis = facts.find_axis(loop)
     if panel is not None and not (axis is not None and panel.operand.depends_on(axis)):
         repeated += panel.copying
+    fetched = _count_fetched(facts, axis)
     waiting = _count_waiting(facts, loop)
     fitting = n
     # Each part of an update reads all indices.
@@ -86,6 +87,7 @@ def _divide(facts: KernelFacts, loop: UOp, panel: Panel | None, most: int) -> _S
     def count_overhead(n_parts: int) -> float:
         return (
             _count_idle(loop, n_parts, n)
+            + fetched
             + repeated * (n_parts - 1)
             + waiting * n_parts
             + constants.UNEVEN_COST * n * (1 / n_parts - 1 / most)
@@ -109,6 +111,21 @@ def _count_repeated(facts: KernelFacts, loop: UOp) -> float:
         if axis not in nest.node.ranges
     )
     return repeated / facts.n_steps
+
+
+def _count_fetched(facts: KernelFacts, axis: UOp | None) -> float:
+    """Estimate how long a thread that shares `axis` waits for the part of the operands of products that
+    all threads read, and that other caches hold, relative to the work.
+    """
+    shared = {
+        a.node.memory.unordered: a.node.dtype.itemsize
+        for nest in facts.reductions
+        if len(nest.operands) > 1
+        for a in nest.operands
+        if axis is None or not a.depends_on(axis)
+    }
+    n_bytes = sum(memory.arg.size * itemsize for memory, itemsize in shared.items())
+    return constants.FETCHED_BYTE_COST * n_bytes * (1 - 1 / facts.target.cores) / facts.work
 
 
 def _count_waiting(facts: KernelFacts, loop: UOp) -> float:

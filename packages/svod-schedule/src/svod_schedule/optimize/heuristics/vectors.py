@@ -160,7 +160,14 @@ def _order_loops(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Itera
     if plan.tiled is None:
         return
     if plan.panel is not None:
-        yield from _put_outside(facts, plan.panel, scheduler)
+        if plan.panel.is_packed:
+            outer = _find_outer_rows(facts, plan.tiled, plan.panel)
+            if outer is not None:
+                why = "selects rows of the larger operand"
+                yield from _put_outside(facts, [outer], plan.panel.axis, scheduler, why)
+        else:
+            chosen = [r for r in facts.axes if plan.panel.operand.depends_on(r)]
+            yield from _put_outside(facts, chosen, plan.panel.axis, scheduler, "chooses a panel")
         return
     # The longer axis goes outside, so that the smaller operand is the one that is traversed again.
     inside = [
@@ -176,23 +183,39 @@ def _order_loops(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Itera
         ]
 
 
-def _put_outside(facts: KernelFacts, panel: Panel, scheduler: Scheduler) -> Iterator[Question]:
-    """Swap the loops that select a panel outwards, past the loops over the rows that use it."""
-    chosen = {r.arg for r in facts.axes if panel.operand.depends_on(r)}
+def _put_outside(
+    facts: KernelFacts, chosen: Sequence[UOp], last: UOp, scheduler: Scheduler, why: str
+) -> Iterator[Question]:
+    """Swap the `chosen` loops outwards, past the other loops up to `last`."""
+    outside = {r.arg for r in chosen}
     # A refused swap must not be proposed again, or the loop would not end.
     asked: set[tuple[UOp, UOp]] = set()
     n_asked = -1
     while n_asked < len(asked):
         n_asked = len(asked)
-        last = [r.arg for r in scheduler.axes].index(panel.axis.arg)
-        for index in range(last):
+        args = [r.arg for r in scheduler.axes]
+        for index in range(max(args.index(r.arg) for r in (*chosen, last))):
             outer, inner = scheduler.axes[index : index + 2]
-            if outer.arg not in chosen and inner.arg in chosen and (outer, inner) not in asked:
+            if outer.arg not in outside and inner.arg in outside and (outer, inner) not in asked:
                 asked.add((outer, inner))
-                reason = (
-                    f"{facts.name(inner)} chooses a panel and goes outside of {facts.name(outer)}"
-                )
+                reason = f"{facts.name(inner)} {why} and goes outside of {facts.name(outer)}"
                 yield [Proposal(reason, (Move(OptOp.SWAP, outer, other=inner),))]
+
+
+def _find_outer_rows(facts: KernelFacts, product: Nest, panel: Panel) -> UOp | None:
+    """Find the outermost loop over rows of a product if the rows take more memory than the operand
+    that is stored in panels, so that this operand is the one that is traversed again.
+    """
+    rows = next(a for a in product.operands if a is not panel.operand)
+    if _count_bytes(rows) <= _count_bytes(panel.operand):
+        return None
+    loops = (a for a in product.results if not panel.operand.depends_on(a) and max_trips(a) > 1)
+    return next(loops, None)
+
+
+def _count_bytes(access: Access) -> int:
+    """Count the bytes of the memory that an access reads a part of."""
+    return access.node.memory.unordered.arg.size * access.node.dtype.itemsize
 
 
 # --- lanes
@@ -231,9 +254,10 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
                 facts, side, amount, "square tiles of a transposition use whole lines of both sides"
             )
     elif panel is not None:
+        stored = ", stored in this order" if panel.is_packed else ""
         why = (
-            f"panel along {facts.name(axis)}: {panel.n_vectors} vectors, read for {panel.n_rows}"
-            " rows"
+            f"panel along {facts.name(axis)}{stored}: {panel.n_vectors} vectors, read for"
+            f" {panel.n_rows} rows"
         )
         yield _take(facts, axis, facts.lanes * panel.n_vectors, why)
     elif facts.updated:
@@ -631,7 +655,7 @@ def _pack_panel(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterat
     """Pack in the loop over the panels; a single panel in the innermost loop that selects its operand,
     or, if there is none, in the outermost loop.
     """
-    if plan.panel is None:
+    if plan.panel is None or plan.panel.is_packed:
         return
     axes, axis = scheduler.axes, plan.panel.axis
     panels = [r for r in axes if r.arg == axis.arg]
@@ -639,7 +663,7 @@ def _pack_panel(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterat
     outer = [r for r in axes if r.arg.kind in (AxisType.THREAD, AxisType.LOOP)]
     selecting = [r for r in outer if r.arg in chosen]
     where = f"for each panel along {facts.name(axis)}" if panels else "once"
-    why = f"packed {where}, for {100 * plan.panel.cost:.1f} % of the product's work"
+    why = f"packed {where}, an overhead of {100 * plan.panel.cost:.1f} % of the product's work"
     # A single panel without an enclosing loop is packed before all loops.
     yield [
         *(Proposal(why, (Move(OptOp.PACK, r),)) for r in (panels or selecting[-1:] or outer)[:1]),

@@ -86,7 +86,7 @@ def convolve(x: Tensor, filters: Tensor, geometry: Geometry) -> Tensor:
     """Cross-correlate `x` with the filters, in their dtype."""
     n, groups = filters.ndim - 2, geometry.groups
     outputs, per_group, *kernel = filters.shape
-    view = _list_windows(x, kernel, geometry)
+    view = _list_windows(x, kernel, geometry, by_rows=per_group > 1)
     spatial = view.shape[2 : 2 + n]
     view = view.reshape(x.shape[0], groups, 1, per_group, *spatial, *kernel)
     aligned = filters.reshape(
@@ -137,23 +137,42 @@ def _correlate(x: Tensor, y: Tensor, kernel: Sequence[SInt], geometry: Geometry)
     )
 
 
-def _list_windows(x: Tensor, kernel: Sequence[SInt], geometry: Geometry) -> Tensor:
+def _list_windows(
+    x: Tensor, kernel: Sequence[SInt], geometry: Geometry, *, by_rows: bool = False
+) -> Tensor:
     """Windows of padded `x`: shape (batch, channels, *outputs, *kernel)."""
     sizes: Sequence[int] = kernel  # pyright: ignore[reportAssignmentType]
     pads = [(p, p) for p in geometry.padding]
-    padded = store_padded(x.pad(None, None, *pads), pads, sizes, geometry.stride)
+    padded = store_padded(
+        x.pad(None, None, *pads), pads, sizes, geometry.stride, by_rows=by_rows
+    )
     return padded.windows(sizes, geometry.stride, geometry.dilation)
 
 
 def store_padded(
-    padded: Tensor, pads: Sequence[tuple[int, int]], kernel: Sequence[int], stride: Sequence[int]
+    padded: Tensor,
+    pads: Sequence[tuple[int, int]],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    *,
+    by_rows: bool = False,
 ) -> Tensor:
     """Store a padded tensor in memory if its windows overlap.
 
     Otherwise each gather would test whether its index is inside, and for strides greater than 1 would
-    be scalar."""
+    be scalar.
+
+    Args:
+        by_rows: whether to store the channels of a row side by side. Windows that are added up over
+            all channels then read a small part of memory.
+    """
     is_overlapping = math.prod(kernel) > math.prod(stride)
-    return padded.contiguous() if is_overlapping and any(map(any, pads)) else padded
+    if not is_overlapping or not any(map(any, pads)):
+        return padded
+    if not by_rows:
+        return padded.contiguous()
+    # From (batch, channels, *outer, columns) to (batch, *outer, channels, columns).
+    return padded.moveaxis(1, -2).contiguous().moveaxis(-2, 1)
 
 
 def fit_axis(x: Tensor, axis: int, begin: SInt, size: SInt) -> Tensor:
