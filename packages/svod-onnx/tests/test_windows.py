@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -14,15 +16,19 @@ RNG = np.random.default_rng(0)
 
 
 def _run_conv(
-    filters: np.ndarray, size: int = 9, text: str = "", **attributes: object
+    filters: np.ndarray,
+    size: int = 9,
+    names: Sequence[str] = ("x", "w", "b"),
+    reader: str = "",
+    **attributes: object,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Outputs of Conv with constant filters, of svod-onnx and of ONNX's reference."""
     n_channels = filters.shape[1] * int(attributes.get("group", 1))  # pyright: ignore[reportArgumentType]
     shape = (2, n_channels, *(size,) * (filters.ndim - 2))
     bias = RNG.standard_normal(len(filters)).astype(np.float32)
-    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes)]
-    if text:
-        nodes.append(helper.make_node(text, ["w"], ["z"]))
+    nodes = [helper.make_node("Conv", names, ["y"], **attributes)]
+    if reader:
+        nodes.append(helper.make_node(reader, ["w"], ["z"]))
     graph = helper.make_graph(
         nodes,
         "graph",
@@ -52,7 +58,17 @@ def test_constant_filters_of_groups_agree_with_the_reference():
 def test_filters_that_another_node_reads_keep_their_values():
     filters = RNG.standard_normal((32, 3, 3, 3)).astype(np.float32)
     filters[0, 0, 0, 0] = 1e-40
-    _run_conv(filters, text="Identity")
+    _run_conv(filters, reader="Identity")
+
+
+def test_a_convolution_of_its_own_filters_agrees_with_the_reference():
+    filters = RNG.standard_normal((16, 16, 1, 1)).astype(np.float32)
+    _run_conv(filters, names=("w", "w"))
+
+
+def test_a_convolution_without_filters_is_refused():
+    with pytest.raises(NodeError, match="Conv"):
+        _run_conv(np.ones((1, 1, 1, 1), np.float32), names=("x",))
 
 
 @pytest.mark.parametrize("group", [1, 4])

@@ -37,28 +37,31 @@ loop2:
   %loop2.i = phi i32 [ 0, %loop1.done ], [ %loop2.i.next, %loop2.latch ]
   %v24 = mul nsw i32 %loop2.i, 8
   %v25 = add nsw i32 %v24, 8
-  %v26 = sext i32 %v25 to i64
-  %v27 = getelementptr inbounds float, ptr %v3, i64 %v26
-  %v28 = load <8 x float>, ptr %v27, align 4, !alias.scope !2, !noalias !5
-  %v29 = sext i32 %v25 to i64
-  %v30 = getelementptr inbounds float, ptr %v5, i64 %v29
-  %v31 = load <8 x float>, ptr %v30, align 4, !alias.scope !3, !noalias !6
-  %v32 = sext i32 %v25 to i64
-  %v33 = getelementptr inbounds float, ptr %v1, i64 %v32
-  %v34 = fcmp olt <8 x float> %v28, %v31
-  %v35 = xor <8 x i1> %v34, splat (i1 true)
-  %v36 = fcmp oeq <8 x float> %v28, %v28
-  %v37 = and <8 x i1> %v35, %v36
-  %v38 = call nsz <8 x float> @llvm.minimum.v8f32(<8 x float> %v28, <8 x float> %v31)
-  %v39 = call <8 x float> @llvm.rint.v8f32(<8 x float> %v31)
-  %v40 = fdiv <8 x float> %v39, splat (float 0x4010000000000000)
-  %v41 = select <8 x i1> %v37, <8 x float> %v38, <8 x float> %v40
-  store <8 x float> %v41, ptr %v33, align 4, !alias.scope !1, !noalias !4
+  %v26 = sext i32 %v24 to i64
+  %v27 = getelementptr float, ptr %v3, i64 %v26
+  %v28 = getelementptr inbounds float, ptr %v27, i64 8
+  %v29 = load <8 x float>, ptr %v28, align 4, !alias.scope !2, !noalias !5
+  %v30 = sext i32 %v24 to i64
+  %v31 = getelementptr float, ptr %v5, i64 %v30
+  %v32 = getelementptr inbounds float, ptr %v31, i64 8
+  %v33 = load <8 x float>, ptr %v32, align 4, !alias.scope !3, !noalias !6
+  %v34 = sext i32 %v24 to i64
+  %v35 = getelementptr float, ptr %v1, i64 %v34
+  %v36 = getelementptr inbounds float, ptr %v35, i64 8
+  %v37 = fcmp olt <8 x float> %v29, %v33
+  %v38 = xor <8 x i1> %v37, splat (i1 true)
+  %v39 = fcmp oeq <8 x float> %v29, %v29
+  %v40 = and <8 x i1> %v38, %v39
+  %v41 = call nsz <8 x float> @llvm.minimum.v8f32(<8 x float> %v29, <8 x float> %v33)
+  %v42 = call <8 x float> @llvm.rint.v8f32(<8 x float> %v33)
+  %v43 = fdiv <8 x float> %v42, splat (float 0x4010000000000000)
+  %v44 = select <8 x i1> %v40, <8 x float> %v41, <8 x float> %v43
+  store <8 x float> %v44, ptr %v36, align 4, !alias.scope !1, !noalias !4
   br label %loop2.latch
 loop2.latch:
   %loop2.i.next = add nuw nsw i32 %loop2.i, 1
-  %v42 = icmp slt i32 %loop2.i.next, 2
-  br i1 %v42, label %loop2, label %loop2.done
+  %v45 = icmp slt i32 %loop2.i.next, 2
+  br i1 %v45, label %loop2, label %loop2.done
 loop2.done:
   ret void
 }

@@ -31,19 +31,16 @@ def prepare_filters(
       filters side by side, and these follow each other. A convolution reads them from beginning to
       end, as vectors.
     """
-    n_groups = {
-        node.inputs[1]: node.attributes.get("group", 1)
-        for node in nodes
-        if node.operator == "Conv" and node.domain == DEFAULT_DOMAIN
-    }
+    n_groups: dict[str, object] = {}
     others = set(outputs)
     for node in nodes:
+        reads = iter_reads(node)
+        filters = node.inputs[1] if len(node.inputs) > 1 else ""
         is_conv = node.operator == "Conv" and node.domain == DEFAULT_DOMAIN
-        others.update(
-            name
-            for name in iter_reads(node)
-            if not (is_conv and name == node.inputs[1] and node.inputs.count(name) == 1)
-        )
+        if is_conv and node.inputs.count(filters) == 1:
+            n_groups[filters] = node.attributes.get("group", 1)
+            reads.discard(filters)
+        others |= reads
     for name in n_groups.keys() - others:
         value = values.get(name)
         if isinstance(value, Tensor) and value.dtype == float32:
@@ -53,10 +50,10 @@ def prepare_filters(
 def _prepare(filters: Tensor, device: str | None, *, in_blocks: bool) -> Tensor:
     array = filters.numpy()
     magnitudes = np.abs(array)
-    is_subnormal = (magnitudes < np.finfo(array.dtype).tiny) & (magnitudes > 0)
+    is_subnormal = (magnitudes < np.finfo(np.float32).tiny) & (magnitudes > 0)
     has_subnormal = bool(is_subnormal.any())
     if has_subnormal:
-        array = np.where(is_subnormal, array.dtype.type(0), array)
+        array = np.where(is_subnormal, np.float32(0), array)
     n_filters = len(array)
     size = next((n for n in _BLOCKS if n_filters % n == 0), None) if in_blocks else None
     if size is None:

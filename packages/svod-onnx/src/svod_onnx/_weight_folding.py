@@ -53,7 +53,8 @@ def fold_constants(
             for name in node.outputs:
                 trace.values.pop(name, None)
             remaining.append(node)
-    required = set(outputs).union(*map(iter_reads, remaining))
+    results = set(outputs)
+    required = results.union(*map(iter_reads, remaining))
     folded = {name: value for name, value in trace.values.items() if name in required}
     lazy = [
         value for value in folded.values() if isinstance(value, Tensor) and not value.is_realized
@@ -65,7 +66,7 @@ def fold_constants(
         if explanation is None:
             raise
         raise explanation from error
-    prepare_filters(remaining, folded, set(outputs), device)
+    prepare_filters(remaining, folded, results, device)
     return tuple(remaining), folded
 
 

@@ -420,6 +420,7 @@ _OPTIMIZE: Final = (
         "kernel",
         after=("simplify-kernel",),
     ),
+    # A simplified index shows by which constants a loop is divided.
     Pass(
         "divide-loops",
         lambda g, ctx: divide_loops(g, ctx.target),

@@ -12,7 +12,7 @@ from svod_codegen.errors import RenderError
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.text import memory_type, suffix_text, type_text
 from svod_dtype import DType, bool_, int64
-from svod_ir import UOp
+from svod_ir import Op, UOp
 
 __all__ = ["emit_index", "emit_load", "emit_store"]
 
@@ -31,11 +31,19 @@ def emit_index(w: FunctionWriter, node: UOp) -> None:
     index_type = type_text(int64.vec(position.dtype.lanes))
     # A gated index may be out of bounds, so its address must not be poison.
     inbounds = "inbounds " if node.gate is None else ""
-    result = (
-        f"getelementptr {inbounds}{element}, ptr {w.value(node.memory)}, {index_type}"
-        f" {w.wide_index(position)}"
+    base = w.value(node.memory)
+    if position.op is Op.ADD and position.right.op is Op.CONST and position.dtype.lanes == 1:
+        # Of addresses that differ by constants, LLVM computes one: the constants become offsets of
+        # the instructions. The address without the constant may be out of bounds.
+        start = w.wide_index(position.left)
+        base = w.emit(f"getelementptr {element}, ptr {base}, i64 {start}")
+        w.names[node] = w.emit(
+            f"getelementptr {inbounds}{element}, ptr {base}, i64 {int(position.right.arg)}"
+        )
+        return
+    w.names[node] = w.emit(
+        f"getelementptr {inbounds}{element}, ptr {base}, {index_type} {w.wide_index(position)}"
     )
-    w.names[node] = w.emit(result)
 
 
 def emit_load(w: FunctionWriter, node: UOp) -> None:

@@ -53,17 +53,40 @@ def expand(sink: UOp, cores: tuple[TensorCore, ...] = ()) -> UOp:
     # The rows of a tile are many copies whose indices differ by constants: folded, these become
     # immediate offsets of the instructions.
     has_tiles = any(is_tile(n) for n in expanded.iter_ops(Op.WMMA))
-    return _fold_positions(expanded) if has_tiles else expanded
+    return _fold_positions(expanded, simplify if has_tiles else _put_constants_last)
 
 
-def _fold_positions(sink: UOp) -> UOp:
+def _fold_positions(sink: UOp, fold: Callable[[UOp], UOp]) -> UOp:
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_src(tuple(done[s] for s in node.src))
         if node.op is Op.INDEX and new.position.dtype.lanes == 1:
-            new = new.with_src((new.memory, simplify(new.position), *new.src[2:]))
+            new = new.with_src((new.memory, fold(new.position), *new.src[2:]))
         done[node] = new
     return done[sink]
+
+
+def _put_constants_last(position: UOp) -> UOp:
+    """Add the constants of a sum after its other terms, which the copies of an access then share."""
+    terms: list[UOp] = []
+    total = 0
+    stack = [position]
+    while stack:
+        node = stack.pop()
+        if node.op is Op.ADD:
+            stack += (node.src[1], node.src[0])
+        elif node.op is Op.CONST:
+            total += int(node.arg)
+        elif node.op is Op.MUL and all(s.op is Op.CONST for s in node.src):
+            total += int(node.src[0].arg) * int(node.src[1].arg)
+        else:
+            terms.append(node)
+    if not terms:
+        return position
+    first, *others = terms
+    for term in others:
+        first = first + term
+    return first + total if total else first
 
 
 def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:

@@ -35,7 +35,8 @@ def reshape_late(sink: UOp) -> UOp:
     has_reduction: dict[UOp, bool] = {}
     for node in order:
         has_reduction[node] = node.op is Op.REDUCE_AXIS or (
-            node.op in _TRANSPARENT and any(has_reduction[s] and n_readers[s] == 1 for s in node.src)
+            node.op in _TRANSPARENT
+            and any(has_reduction[s] and n_readers[s] == 1 for s in node.src)
         )
         new = node.with_images(done)
         if node.op in ELEMENTWISE and has_reduction[node]:

@@ -32,7 +32,8 @@ inversely proportional to the number of parts."""
 
 FETCHED_BYTE_COST = 10
 """Time in which a thread waits for a byte of an operand that the cache of another core holds, in steps
-of a product."""
+of a product. With it, the rows of an image are shared where it takes more memory than the filters:
+then a core mostly reads what it has written."""
 
 MIN_UPDATED_BYTES = 1 << 11
 """Minimum part of each updated row for a thread. With less, the threads wait for the cache lines that
@@ -169,9 +170,9 @@ a transposed weight, 1.05 to 7 times as fast as lanes along the reduction (Intel
 TRANSPOSED_COST = 1
 APART_COST = 4
 CONFLICT_COST = 12
-"""The same for a result that is stored as a scalar; and for one whose neighbours are so far apart
-that they map to few sets of the L1 cache and evict each other: 9 such products took 1.12 to 2 times
-as long as products that store whole vectors."""
+"""The same for a result of a tile that is transposed in registers; for one that is stored as a scalar;
+and for one whose neighbours are so far apart that they map to few sets of the L1 cache and evict
+each other: 9 such products took 1.12 to 2 times as long as products that store whole vectors."""
 
 SINGLE_COST = 2
 """The same for an element that a product loads in place as a scalar: half 1.10, double 1.00."""

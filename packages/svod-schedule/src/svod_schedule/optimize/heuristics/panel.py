@@ -36,9 +36,9 @@ __all__ = [
 class Panel(NamedTuple):
     """The packed block of an operand: `n_vectors` vectors along `axis`, and the whole reduction.
 
-    `n_rows` is the number of times that each element is read. `cost` is the overhead of packing,
-    and of storing results that are not contiguous along the panel, relative to the work of the
-    product; `copying` is that of packing alone."""
+    `n_rows` is the number of times that each element is read. `cost` is the overhead relative to the
+    work of the product: packing, results that are not contiguous along the panel or computed twice,
+    and computing the other operand; `copying` is that of packing alone."""
 
     axis: UOp
     operand: Access
@@ -147,11 +147,11 @@ def _iter_panels(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> 
 
 
 def _list_factors(reduction: Nest) -> tuple[UOp, ...]:
-    """List the factors of a sum of products, which may be masked."""
+    """List the factors of a sum of products, which may be masked or widened; otherwise the summed value."""
     product = reduction.node.source
-    while product.op is Op.WHERE:
-        product = product.if_true
-    return product.src
+    while product.op is Op.WHERE or (product.op is Op.CAST and product.source.op is Op.MUL):
+        product = product.if_true if product.op is Op.WHERE else product.source
+    return product.src if product.op is Op.MUL else (product,)
 
 
 def _count_computed(factor: UOp) -> int:
@@ -342,7 +342,11 @@ def _cost_in_place(facts: KernelFacts, reduction: Nest, axis: UOp) -> float:
     fetching = constants.FETCHING_COST if 2 * n_bytes > facts.target.l1_bytes else 0.0
     is_split = any(
         a.stride(axis) == 1
-        and any((s or 0) * a.node.dtype.itemsize % (facts.target.vector_bits // 8) for r, s in a.strides.items() if r is not axis)
+        and any(
+            (s or 0) * a.node.dtype.itemsize % (facts.target.vector_bits // 8)
+            for r, s in a.strides.items()
+            if r is not axis
+        )
         for a in reduction.operands
     )
     # Other products of the kernel have the same lanes.

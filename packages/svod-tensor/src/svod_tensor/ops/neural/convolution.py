@@ -86,7 +86,7 @@ def convolve(x: Tensor, filters: Tensor, geometry: Geometry) -> Tensor:
     """Cross-correlate `x` with the filters, in their dtype."""
     n, groups = filters.ndim - 2, geometry.groups
     outputs, per_group, *kernel = filters.shape
-    view = _list_windows(x, kernel, geometry, by_rows=per_group > 1)
+    view = _list_windows(x, kernel, geometry, by_rows=per_group != 1)
     spatial = view.shape[2 : 2 + n]
     view = view.reshape(x.shape[0], groups, 1, per_group, *spatial, *kernel)
     aligned = filters.reshape(
@@ -143,9 +143,7 @@ def _list_windows(
     """Windows of padded `x`: shape (batch, channels, *outputs, *kernel)."""
     sizes: Sequence[int] = kernel  # pyright: ignore[reportAssignmentType]
     pads = [(p, p) for p in geometry.padding]
-    padded = store_padded(
-        x.pad(None, None, *pads), pads, sizes, geometry.stride, by_rows=by_rows
-    )
+    padded = store_padded(x.pad(None, None, *pads), pads, sizes, geometry.stride, by_rows=by_rows)
     return padded.windows(sizes, geometry.stride, geometry.dilation)
 
 
