@@ -74,11 +74,11 @@ def _put_constants_last(position: UOp) -> UOp:
     while stack:
         node = stack.pop()
         if node.op is Op.ADD:
-            stack += (node.src[1], node.src[0])
+            stack += (node.right, node.left)
         elif node.op is Op.CONST:
             total += int(node.arg)
         elif node.op is Op.MUL and all(s.op is Op.CONST for s in node.src):
-            total += int(node.src[0].arg) * int(node.src[1].arg)
+            total += int(node.left.arg) * int(node.right.arg)
         else:
             terms.append(node)
     if not terms:

@@ -41,8 +41,8 @@ def _list_blocks(order: Sequence[UOp], target: Target) -> dict[UOp, int]:
     lanes = min((target.lanes(n.dtype) for n in order if n.op is Op.INDEX), default=1)
     sizes: dict[UOp, set[int]] = {}
     for node in order:
-        if node.op in _DIVISIONS and node.src[0].op is Op.RANGE and node.src[1].op is Op.CONST:
-            sizes.setdefault(node.src[0], set()).add(int(node.src[1].arg))
+        if node.op in _DIVISIONS and node.left.op is Op.RANGE and node.right.op is Op.CONST:
+            sizes.setdefault(node.left, set()).add(int(node.right.arg))
     blocks: dict[UOp, int] = {}
     for loop, divisors in sizes.items():
         n_trips, (size, *others) = exact_trips(loop), divisors
