@@ -2,81 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
-import svod_onnx
 from svod_onnx.errors import NodeError
 
 RNG = np.random.default_rng(0)
-
-
-def _run_conv(
-    filters: np.ndarray,
-    size: int = 9,
-    names: Sequence[str] = ("x", "w", "b"),
-    reader: str = "",
-    **attributes: object,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs of Conv with constant filters, of svod-onnx and of ONNX's reference."""
-    n_channels = filters.shape[1] * int(attributes.get("group", 1))  # pyright: ignore[reportArgumentType]
-    shape = (2, n_channels, *(size,) * (filters.ndim - 2))
-    bias = RNG.standard_normal(len(filters)).astype(np.float32)
-    nodes = [helper.make_node("Conv", names, ["y"], **attributes)]
-    if reader:
-        nodes.append(helper.make_node(reader, ["w"], ["z"]))
-    graph = helper.make_graph(
-        nodes,
-        "graph",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info(n.output[0], TensorProto.FLOAT, None) for n in nodes],
-        [numpy_helper.from_array(filters, "w"), numpy_helper.from_array(bias, "b")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    x = RNG.standard_normal(shape).astype(np.float32)
-    found = svod_onnx.load(model)(x=x)
-    expected = ReferenceEvaluator(model).run(None, {"x": x})
-    for name, value in zip((n.output[0] for n in nodes), expected, strict=True):
-        np.testing.assert_allclose(found[name].numpy(), value, rtol=1e-4, atol=1e-4)
-    return found["y"].numpy(), expected[0]
-
-
-@pytest.mark.parametrize("n_filters", [1, 7, 16, 24, 40, 48, 64, 96])
-@pytest.mark.parametrize("window", [(1, 1), (3, 3), (1, 4), (3,)], ids=str)
-def test_constant_filters_of_any_number_agree_with_the_reference(n_filters, window):
-    _run_conv(RNG.standard_normal((n_filters, 5, *window)).astype(np.float32))
-
-
-def test_constant_filters_of_groups_agree_with_the_reference():
-    _run_conv(RNG.standard_normal((64, 2, 3, 3)).astype(np.float32), group=4)
-
-
-def test_filters_that_another_node_reads_keep_their_values():
-    filters = RNG.standard_normal((32, 3, 3, 3)).astype(np.float32)
-    filters[0, 0, 0, 0] = 1e-40
-    _run_conv(filters, reader="Identity")
-
-
-def test_a_convolution_of_its_own_filters_agrees_with_the_reference():
-    filters = RNG.standard_normal((16, 16, 1, 1)).astype(np.float32)
-    _run_conv(filters, names=("w", "w"))
-
-
-def test_a_convolution_without_filters_is_refused():
-    with pytest.raises(NodeError, match="Conv"):
-        _run_conv(np.ones((1, 1, 1, 1), np.float32), names=("x",))
-
-
-@pytest.mark.parametrize("group", [1, 4])
-def test_subnormal_elements_of_filters_change_no_result(group):
-    filters = RNG.standard_normal((32, 3, 3, 3)).astype(np.float32)
-    filters[::2, 1] = 1e-40
-    found, expected = _run_conv(filters, group=group)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_max_pool_indices_in_column_major_order(run_node):

@@ -8,13 +8,13 @@ from typing import cast
 import numpy as np
 
 from svod_onnx._diagnosis import find_largest_result
-from svod_onnx._filters import prepare_filters
 from svod_onnx._folding import FOLDED_SIZE
 from svod_onnx._graph import Node, iter_reads
 from svod_onnx._registry import Value, find_operator
 from svod_onnx._trace import Trace
 from svod_onnx._types import HOST_TYPES, get_element_type
 from svod_onnx._values import is_large, to_tensor
+from svod_onnx._weight_blocks import store_weights_in_blocks
 from svod_tensor import Tensor
 
 __all__ = ["fold_constants", "list_element_types"]
@@ -66,7 +66,7 @@ def fold_constants(
         if explanation is None:
             raise
         raise explanation from error
-    prepare_filters(remaining, folded, results, device)
+    store_weights_in_blocks(remaining, folded, results, device)
     return tuple(remaining), folded
 
 

@@ -108,10 +108,8 @@ long as with lanes along the reduced axis, with 5 to 16 rows a half to a tenth."
 FEW_RESULTS = 4
 """Size of a register tile along an axis that only shares scalar loads: half 1.18, double 1.22."""
 
-LONG_AXIS = 32
-"""Number of tiles from which on one that overlaps its neighbour is negligible: half 1.00, double
-0.98.
-"""
+TILE_COST = 1
+"""Overhead of a register tile, in rows: the vectors that its rows share are loaded for each tile."""
 
 # Panels.
 

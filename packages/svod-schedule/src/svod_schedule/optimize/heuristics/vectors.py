@@ -160,14 +160,10 @@ def _order_loops(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Itera
     if plan.tiled is None:
         return
     if plan.panel is not None:
-        if plan.panel.is_packed:
-            outer = _find_outer_rows(facts, plan.tiled, plan.panel)
-            if outer is not None:
-                why = "selects rows of the larger operand"
-                yield from _put_outside(facts, [outer], plan.panel.axis, scheduler, why)
-        else:
-            chosen = [r for r in facts.axes if plan.panel.operand.depends_on(r)]
-            yield from _put_outside(facts, chosen, plan.panel.axis, scheduler, "chooses a panel")
+        rows = _find_outer_rows(facts, plan.tiled, plan.panel) if plan.panel.is_packed else None
+        chosen = [r for r in facts.axes if plan.panel.operand.depends_on(r)]
+        outside = (chosen, "chooses a panel") if rows is None else ([rows], "selects the larger operand")
+        yield from _put_outside(facts, plan.panel.axis, *outside, scheduler)
         return
     # The longer axis goes outside, so that the smaller operand is the one that is traversed again.
     inside = [
@@ -184,7 +180,7 @@ def _order_loops(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Itera
 
 
 def _put_outside(
-    facts: KernelFacts, chosen: Sequence[UOp], last: UOp, scheduler: Scheduler, why: str
+    facts: KernelFacts, last: UOp, chosen: Sequence[UOp], why: str, scheduler: Scheduler
 ) -> Iterator[Question]:
     """Swap the `chosen` loops outwards, past the other loops up to `last`."""
     outside = {r.arg for r in chosen}
@@ -582,12 +578,13 @@ def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         return
     n_accumulators = count_accumulators(facts.target)
     axes = _list_tile_axes(facts, plan.tiled, plan.lane_axis)
-    if plan.lane_axis is not None and plan.lane_axis in plan.tiled.node.ranges:
+    has_lanes = plan.lane_axis is not None and plan.lane_axis in plan.tiled.node.ranges
+    if has_lanes:
         if plan.panel is not None:
             n_free = count_tile_rows(facts.target, plan.panel.n_vectors)
         else:
             n_free = n_accumulators // constants.VECTORS_OF_TILES
-            if is_streamed(facts, plan.tiled, plan.lane_axis):
+            if plan.lane_axis is not None and is_streamed(facts, plan.tiled, plan.lane_axis):
                 n_free = min(n_free, constants.STREAMED_TILE)
             if axes and max_trips(axes[0]) > n_free:
                 n_free = count_rows_in_cache(facts, plan.tiled, axes[0], n_free)
@@ -599,7 +596,7 @@ def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         ]
     for axis, amount in zip(axes, amounts, strict=False):
         if amount > 1:
-            yield _take_tile(facts, axis, amount)
+            yield _take_tile(facts, axis, amount, may_overlap=has_lanes)
 
 
 def _count_more(axes: list[UOp], n_free: int) -> int:
@@ -619,9 +616,9 @@ def _count_more(axes: list[UOp], n_free: int) -> int:
     )
 
 
-def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
-    """Propose a register tile of `amount` results along `axis`, or of its largest divisor on a short
-    axis.
+def _take_tile(facts: KernelFacts, axis: UOp, amount: int, *, may_overlap: bool) -> Question:
+    """Propose a register tile of `amount` results along `axis`, or of its largest divisor, which is
+    preferred unless the last tile `may_overlap` and takes less time.
     """
     size = exact_trips(axis)
     why = f"results along {facts.name(axis)} share loads"
@@ -643,9 +640,10 @@ def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
     exact = [
         Proposal(f"{why}, {n} at a time", (Move(OptOp.UPCAST, axis, n),)) for n in divisors[:1]
     ]
-    # On a long axis, a few results computed twice cost less than a tile that fills fewer registers.
-    is_long = size >= constants.LONG_AXIS * amount and amount not in divisors
-    return [*overlapping, *exact] if is_long else [*exact, *overlapping]
+    # A few results that are computed twice may cost less than a tile that fills fewer registers.
+    time = {n: -(-size // n) * n * (1 + constants.TILE_COST / n) for n in (even, *divisors[:1])}
+    is_shorter = not divisors or time[even] < time[divisors[0]]
+    return [*overlapping, *exact] if is_shorter and may_overlap else [*exact, *overlapping]
 
 
 # --- panels
