@@ -30,7 +30,7 @@ UNEVEN_COST = 0.2
 """Fraction of the time that threads are expected to wait for a slow one if each gets one part; it is
 inversely proportional to the number of parts."""
 
-FETCHED_BYTE_COST = 10
+FETCHED_BYTE_COST = 5
 """Time in which a thread waits for a byte of an operand that the cache of another core holds, in steps
 of a product. With it, the rows of an image are shared where it takes more memory than the filters:
 then a core mostly reads what it has written."""

@@ -114,8 +114,8 @@ def _count_repeated(facts: KernelFacts, loop: UOp) -> float:
 
 
 def _count_fetched(facts: KernelFacts, axis: UOp | None) -> float:
-    """Estimate how long a thread that shares `axis` waits for the part of the operands of products that
-    all threads read, and that other caches hold, relative to the work.
+    """Estimate how long a thread that shares `axis` waits for the operands of products that all threads
+    read, and that the caches of the others hold, relative to its share of the work.
     """
     shared = {
         a.node.memory.unordered: a.node.dtype.itemsize
@@ -125,7 +125,7 @@ def _count_fetched(facts: KernelFacts, axis: UOp | None) -> float:
         if axis is None or not a.depends_on(axis)
     }
     n_bytes = sum(memory.arg.size * itemsize for memory, itemsize in shared.items())
-    return constants.FETCHED_BYTE_COST * n_bytes * (1 - 1 / facts.target.cores) / facts.work
+    return constants.FETCHED_BYTE_COST * n_bytes * (facts.target.cores - 1) / facts.work
 
 
 def _count_waiting(facts: KernelFacts, loop: UOp) -> float:
