@@ -162,7 +162,9 @@ def _order_loops(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Itera
     if plan.panel is not None:
         rows = _find_outer_rows(facts, plan.tiled, plan.panel) if plan.panel.is_packed else None
         chosen = [r for r in facts.axes if plan.panel.operand.depends_on(r)]
-        outside = (chosen, "chooses a panel") if rows is None else ([rows], "selects the larger operand")
+        outside = (
+            (chosen, "chooses a panel") if rows is None else ([rows], "selects the larger operand")
+        )
         yield from _put_outside(facts, plan.panel.axis, *outside, scheduler)
         return
     # The longer axis goes outside, so that the smaller operand is the one that is traversed again.
