@@ -514,7 +514,7 @@ def test_a_kernel_without_applicable_opts_is_unchanged(make_kernel: MakeKernel) 
 
 def test_events_are_reported_immediately(product: UOp) -> None:
     events: list[Event] = []
-    result = search(product, CONTEXT, SMALL, Noisy(5, failing=0.3), report=events.append)
+    result = search(product, CONTEXT, SMALL, Noisy(5, failing=0.5), report=events.append)
     assert [e for e in events if isinstance(e, Round)] == list(result.rounds)
     lines = [format_event(e) for e in events]
     assert any(line.startswith("dropped, crashes (as planned): ") for line in lines)
