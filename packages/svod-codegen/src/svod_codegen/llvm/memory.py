@@ -36,14 +36,11 @@ def emit_index(w: FunctionWriter, node: UOp) -> None:
         # Of addresses that differ by constants, LLVM computes one: the constants become offsets of
         # the instructions. The address without the constant may be out of bounds.
         start = w.wide_index(position.left)
-        base = w.emit(f"getelementptr {element}, ptr {base}, i64 {start}")
-        w.names[node] = w.emit(
-            f"getelementptr {inbounds}{element}, ptr {base}, i64 {int(position.right.arg)}"
-        )
-        return
-    w.names[node] = w.emit(
-        f"getelementptr {inbounds}{element}, ptr {base}, {index_type} {w.wide_index(position)}"
-    )
+        base = w.emit(f"getelementptr {element}, ptr {base}, {index_type} {start}")
+        index = str(int(position.right.arg))
+    else:
+        index = w.wide_index(position)
+    w.names[node] = w.emit(f"getelementptr {inbounds}{element}, ptr {base}, {index_type} {index}")
 
 
 def emit_load(w: FunctionWriter, node: UOp) -> None:

@@ -59,7 +59,7 @@ def expand(sink: UOp, cores: tuple[TensorCore, ...] = ()) -> UOp:
 def _fold_positions(sink: UOp, fold: Callable[[UOp], UOp]) -> UOp:
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
-        new = node.with_src(tuple(done[s] for s in node.src))
+        new = node.with_images(done)
         if node.op is Op.INDEX and new.position.dtype.lanes == 1:
             new = new.with_src((new.memory, fold(new.position), *new.src[2:]))
         done[node] = new
@@ -83,10 +83,8 @@ def _put_constants_last(position: UOp) -> UOp:
             terms.append(node)
     if not terms:
         return position
-    first, *others = terms
-    for term in others:
-        first = first + term
-    return first + total if total else first
+    rest = sum(terms[1:], terms[0])
+    return rest + total if total else rest
 
 
 def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:

@@ -27,13 +27,13 @@ def divide_loops(sink: UOp, target: Target) -> UOp:
     order = sink.toposort()
     if target.has_local or not any(node.op is Op.REDUCE for node in order):
         return sink
-    for loop, size in _list_blocks(order, target).items():
-        fresh = FreshIds(sink)
+    blocks, fresh = _list_blocks(order, target), FreshIds(sink)
+    for loop, size in blocks.items():
         outer, inner = (
             fresh.make_range(n, AxisType.LOOP) for n in (exact_trips(loop) // size, size)
         )
-        sink = simplify_kernel(replace_range(sink, loop, outer * size + inner, (outer, inner)))
-    return sink
+        sink = replace_range(sink, loop, outer * size + inner, (outer, inner))
+    return simplify_kernel(sink) if blocks else sink
 
 
 def _list_blocks(order: Sequence[UOp], target: Target) -> dict[UOp, int]:
@@ -45,10 +45,10 @@ def _list_blocks(order: Sequence[UOp], target: Target) -> dict[UOp, int]:
             sizes.setdefault(node.left, set()).add(int(node.right.arg))
     blocks: dict[UOp, int] = {}
     for loop, divisors in sizes.items():
-        n_trips, (size, *others) = exact_trips(loop), divisors
+        n_trips, (size, *more_sizes) = exact_trips(loop), divisors
         if (
             loop.arg.kind is AxisType.LOOP
-            and not others
+            and not more_sizes
             and isinstance(n_trips, int)
             and n_trips % size == 0
             and size >= lanes

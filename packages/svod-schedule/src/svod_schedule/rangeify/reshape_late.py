@@ -10,7 +10,7 @@ kernel, and the RESHAPE is a view of its result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from svod_ir import Op, SInt, UOp, make_reshape
 from svod_ir.ops import ELEMENTWISE
@@ -34,21 +34,19 @@ def reshape_late(sink: UOp) -> UOp:
     done = make_images()
     has_reduction: dict[UOp, bool] = {}
     for node in order:
+        reduced = [s for s in dict.fromkeys(node.src) if has_reduction[s] and n_readers[s] == 1]
         has_reduction[node] = node.op is Op.REDUCE_AXIS or (
-            node.op in _TRANSPARENT
-            and any(has_reduction[s] and n_readers[s] == 1 for s in node.src)
+            node.op in _TRANSPARENT and bool(reduced)
         )
         new = node.with_images(done)
-        if node.op in ELEMENTWISE and has_reduction[node]:
-            reduced = [s for s in dict.fromkeys(node.src) if has_reduction[s] and n_readers[s] == 1]
-            new = _move_reshape(new, reduced, done)
+        if node.op in ELEMENTWISE and reduced:
+            new = _move_reshape(new, [done[s] for s in reduced])
         done[node] = new
     return done[sink]
 
 
-def _move_reshape(node: UOp, reduced: Sequence[UOp], done: Mapping[UOp, UOp]) -> UOp:
-    """Move the RESHAPE of the operands that depend on reductions behind an elementwise node."""
-    reshapes = [done[s] for s in reduced]
+def _move_reshape(node: UOp, reshapes: Sequence[UOp]) -> UOp:
+    """Move the RESHAPEs of the operands that depend on reductions behind an elementwise node."""
     if not all(r.op is Op.RESHAPE and _is_merge(r) for r in reshapes):
         return node
     shapes = {r.source.shape for r in reshapes}

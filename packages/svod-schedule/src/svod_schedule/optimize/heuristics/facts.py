@@ -33,6 +33,11 @@ class Access:
     is_store: bool
     strides: Mapping[UOp, int | None]
 
+    @property
+    def memory_bytes(self) -> int:
+        """Size of the memory that the access reads or writes a part of."""
+        return self.node.memory.unordered.arg.size * self.node.dtype.itemsize
+
     def stride(self, axis: UOp) -> int | None:
         """Stride along `axis` in elements; None if it is no constant."""
         return self.strides.get(axis, 0)

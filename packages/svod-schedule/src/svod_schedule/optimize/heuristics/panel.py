@@ -118,19 +118,18 @@ def _iter_panels(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> 
             facts.lanes,
             _cost_of_loads(reduction),
         )
+        if n_vectors == 0:
+            continue
         step = constants.VECTOR_COPY_COST if is_along else constants.ACROSS_COST * facts.lanes
         copying = 0 if is_packed else step / n_rows
         cost = copying + _cost_outside(facts, reduction, axis, n_vectors)
         cost += sum(
-            _count_computed(n) / max(n_vectors, 1)
+            _count_computed(n) / n_vectors
             for n in factors
             # Rows of narrow numbers are packed after their conversion.
             if axis not in n.ranges and not is_widened(n)
         )
-        if size < facts.lanes:
-            cost += _count_idle(size, facts.lanes)
-        elif n_vectors > 0:
-            cost += _count_overlap(size, n_vectors * facts.lanes)
+        cost += _count_excess(size, facts.lanes, n_vectors)
         if any(
             _is_far_apart(facts, reduction, a) for a in reduction.operands if a is not packed[0]
         ):
@@ -142,7 +141,7 @@ def _iter_panels(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> 
             and not is_along
             and n_rows * n_vectors <= count_accumulators(facts.target)
         )
-        if n_vectors > 0 and not is_read_once:
+        if not is_read_once:
             yield Panel(axis, packed[0], n_vectors, n_rows, cost, copying)
 
 
@@ -233,8 +232,7 @@ def _is_far_apart(facts: KernelFacts, reduction: Nest, operand: Access) -> bool:
     tile needs it; the hardware prefetcher does not cross pages."""
     itemsize = operand.node.dtype.itemsize
     strides = [operand.stride(r) for r in reduction.loops]
-    n_bytes = operand.node.memory.unordered.arg.size * itemsize
-    return n_bytes > facts.target.l2_bytes and all(
+    return operand.memory_bytes > facts.target.l2_bytes and all(
         s is not None and abs(s) * itemsize >= PAGE_BYTES for s in strides
     )
 
@@ -337,7 +335,6 @@ def _cost_in_place(facts: KernelFacts, reduction: Nest, axis: UOp) -> float:
         return inf
     lanes, size = facts.lanes, int(axis.stop.vmin)
     n_vectors = min(constants.VECTORS_OF_TILES, 1 << max(size // lanes, 1).bit_length() - 1)
-    idle = _count_idle(size, lanes) if size < lanes else _count_overlap(size, n_vectors * lanes)
     n_bytes = _column_bytes(reduction) * lanes * constants.VECTORS_OF_TILES
     fetching = constants.FETCHING_COST if 2 * n_bytes > facts.target.l1_bytes else 0.0
     is_split = any(
@@ -357,7 +354,7 @@ def _cost_in_place(facts: KernelFacts, reduction: Nest, axis: UOp) -> float:
         if a.stride(axis) not in (0, 1)
     ]
     return (
-        idle
+        _count_excess(size, lanes, n_vectors)
         + fetching
         + (constants.SPLIT_COST if is_split else 0.0)
         + _cost_of_loads(reduction) / n_vectors
@@ -371,15 +368,15 @@ def _cost_in_place(facts: KernelFacts, reduction: Nest, axis: UOp) -> float:
     )
 
 
-def _count_overlap(size: int, amount: int) -> float:
-    """Part of the results along an axis that overlapping tiles compute twice."""
+def _count_excess(size: int, lanes: int, n_vectors: int) -> float:
+    """Count the idle lanes of a partial vector, or the results along an axis that overlapping tiles of
+    vectors compute twice, relative to all results along it.
+    """
+    if size < lanes:
+        widths = [lanes >> i for i in range(lanes.bit_length()) if lanes >> i <= size]
+        return min((-(-size // w) * lanes / size for w in widths), default=lanes) - 1
+    amount = n_vectors * lanes
     return -(-size // amount) * amount / size - 1
-
-
-def _count_idle(size: int, lanes: int) -> float:
-    """Number of idle lanes of the last vector, relative to the results along an axis."""
-    widths = [lanes >> i for i in range(lanes.bit_length()) if lanes >> i <= size]
-    return min((-(-size // w) * lanes / size for w in widths), default=lanes) - 1
 
 
 def _column_bytes(reduction: Nest) -> int:

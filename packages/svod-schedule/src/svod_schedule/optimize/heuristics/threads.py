@@ -118,13 +118,13 @@ def _count_fetched(facts: KernelFacts, axis: UOp | None) -> float:
     read, and that the caches of the others hold, relative to its share of the work.
     """
     shared = {
-        a.node.memory.unordered: a.node.dtype.itemsize
+        a.node.memory.unordered: a.memory_bytes
         for nest in facts.reductions
         if len(nest.operands) > 1
         for a in nest.operands
         if axis is None or not a.depends_on(axis)
     }
-    n_bytes = sum(memory.arg.size * itemsize for memory, itemsize in shared.items())
+    n_bytes = sum(shared.values())
     return constants.FETCHED_BYTE_COST * n_bytes * (facts.target.cores - 1) / facts.work
 
 

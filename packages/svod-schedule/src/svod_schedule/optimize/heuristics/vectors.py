@@ -205,15 +205,10 @@ def _find_outer_rows(facts: KernelFacts, product: Nest, panel: Panel) -> UOp | N
     that is stored in panels, so that this operand is the one that is traversed again.
     """
     rows = next(a for a in product.operands if a is not panel.operand)
-    if _count_bytes(rows) <= _count_bytes(panel.operand):
+    if rows.memory_bytes <= panel.operand.memory_bytes:
         return None
     loops = (a for a in product.results if not panel.operand.depends_on(a) and max_trips(a) > 1)
     return next(loops, None)
-
-
-def _count_bytes(access: Access) -> int:
-    """Count the bytes of the memory that an access reads a part of."""
-    return access.node.memory.unordered.arg.size * access.node.dtype.itemsize
 
 
 # --- lanes
@@ -580,13 +575,13 @@ def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         return
     n_accumulators = count_accumulators(facts.target)
     axes = _list_tile_axes(facts, plan.tiled, plan.lane_axis)
-    has_lanes = plan.lane_axis is not None and plan.lane_axis in plan.tiled.node.ranges
-    if has_lanes:
+    lane_axis = plan.lane_axis if plan.lane_axis in plan.tiled.node.ranges else None
+    if lane_axis is not None:
         if plan.panel is not None:
             n_free = count_tile_rows(facts.target, plan.panel.n_vectors)
         else:
             n_free = n_accumulators // constants.VECTORS_OF_TILES
-            if plan.lane_axis is not None and is_streamed(facts, plan.tiled, plan.lane_axis):
+            if is_streamed(facts, plan.tiled, lane_axis):
                 n_free = min(n_free, constants.STREAMED_TILE)
             if axes and max_trips(axes[0]) > n_free:
                 n_free = count_rows_in_cache(facts, plan.tiled, axes[0], n_free)
@@ -598,7 +593,7 @@ def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         ]
     for axis, amount in zip(axes, amounts, strict=False):
         if amount > 1:
-            yield _take_tile(facts, axis, amount, may_overlap=has_lanes)
+            yield _take_tile(facts, axis, amount, may_overlap=lane_axis is not None)
 
 
 def _count_more(axes: list[UOp], n_free: int) -> int:
