@@ -51,8 +51,8 @@ def store_weights_in_blocks(
             reads.discard(weight)
         read_otherwise |= reads
     for name in axes.keys() - read_otherwise:
-        value, (axis, *others) = values.get(name), axes[name]
-        if isinstance(value, Tensor) and value.dtype == float32 and not others:
+        value, (axis, *more_axes) = values.get(name), axes[name]
+        if isinstance(value, Tensor) and value.dtype == float32 and not more_axes and value.size:
             values[name] = _store(value, axis, device)
 
 
@@ -67,28 +67,31 @@ def _find_column_axis(node: Node) -> int | None:
 
 def _store(weight: Tensor, axis: int | None, device: str | None) -> Tensor:
     array = weight.numpy()
-    if not array.size:
-        return weight
-    magnitudes = np.abs(array)
-    is_subnormal = (magnitudes < np.finfo(np.float32).tiny) & (magnitudes > 0)
-    has_subnormal = bool(is_subnormal.any())
-    if has_subnormal:
-        array = np.where(is_subnormal, np.float32(0), array)
-    is_matrix = array.ndim == 2
-    size = (
-        next((n for n in _BLOCK_SIZES if array.shape[axis] % n == 0), None)
-        if axis is not None and array.ndim > axis
-        else None
-    )
-    if (
-        size is None
-        or (is_matrix and array.nbytes > _MAX_MATRIX_BYTES)
-        or (axis == 1 and (not is_matrix or size == array.shape[1]))
-    ):
-        return to_tensor(array, device) if has_subnormal else weight
-    rows = array.T if axis == 1 else array.reshape(len(array), -1)
-    n_blocks = len(rows) // size
-    blocks = rows.reshape(n_blocks, size, -1).swapaxes(1, 2)
+    normal = _flush_subnormals(array)
+    size = None if axis is None else _find_block_size(array, axis)
+    if size is None:
+        return weight if normal is array else to_tensor(normal, device)
+    rows = normal.T if axis == 1 else normal.reshape(len(normal), -1)
+    blocks = rows.reshape(len(rows) // size, size, -1).swapaxes(1, 2)
     stored = to_tensor(np.ascontiguousarray(blocks), device)
     ordered = stored.transpose(0, 1) if axis == 1 else stored.transpose(1, 2)
     return ordered.reshape(array.shape)
+
+
+def _flush_subnormals(array: np.ndarray) -> np.ndarray:
+    """`array` with 0 for its subnormal elements; the same array if there are none."""
+    magnitudes = np.abs(array)
+    is_subnormal = (magnitudes < np.finfo(np.float32).tiny) & (magnitudes > 0)
+    return np.where(is_subnormal, np.float32(0), array) if is_subnormal.any() else array
+
+
+def _find_block_size(array: np.ndarray, axis: int) -> int | None:
+    """Number of columns of a block of a weight; None if it stays in its order."""
+    is_matrix = array.ndim == 2
+    if array.ndim <= axis or (axis == 1 and not is_matrix):
+        return None
+    if is_matrix and array.nbytes > _MAX_MATRIX_BYTES:
+        return None
+    size = next((n for n in _BLOCK_SIZES if array.shape[axis] % n == 0), None)
+    # A matrix of a single block has its order already.
+    return None if axis == 1 and size == array.shape[1] else size
